@@ -1,4 +1,4 @@
-"""Which classes and instances are still to be verified, and what stands in their hooks meanwhile."""
+"""Which classes and instances are still to be verified, and what stands in for their hooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .book import MISSING, declarations, modes_of, resolve
+from .book import BORROWED, MISSING, declarations, modes_of, resolve
 from .caller import caller
 from .clauses import bound_arguments, broken
 from .contract import Clause, attribute_shape, function_of, kind_of, place_of, plain
@@ -51,7 +51,9 @@ def locked() -> Iterator[None]:
             if _BUSY == 1:
                 while _DEAD:
                     reference, key = _DEAD.popleft()
-                    if (state := reference()) is not None and state.records.pop(key, None):
+                    if (state := reference()) is not None and state.records.pop(
+                        key, None
+                    ) is not None:
                         state.settle()
             _BUSY -= 1
 
@@ -138,7 +140,7 @@ class ClassState:
         names: set[str] = set()
         for record in self.records.values():
             if record.tree:
-                return set(self.hooks)
+                return set(self.hooks).difference(self.unbound)
             names |= record.watched()
         return names
 
@@ -171,11 +173,15 @@ class ClassState:
         run = _inherited(cls, name, kind) if inherited else target
         stand_in = StandIn(target, run, first_call)
         placed = rebuilt(attribute, stand_in.function)
+        if inherited:
+            BORROWED.setdefault(cls, set()).add(name)
         type.__setattr__(cls, name, placed)
         self.installed[name] = _Installed(stand_in, placed, own)
 
     def _remove(self, name: str) -> None:
         cls, installed = self.cls, self.installed.pop(name)
+        if installed.own is MISSING:
+            BORROWED[cls].discard(name)
         installed.stand_in.retire(as_twin=installed.own is not MISSING or not cls.__subclasses__())
         if vars(cls).get(name) is not installed.attribute:
             return  # somebody replaced the hook meanwhile
@@ -207,17 +213,14 @@ class ClassState:
             found = self._call_breaches(name, target, kind, args, kwargs)
             if not self.verified:
                 found = class_breaches(cls) + found
-            if record is not None:
-                if not found and (record.watched() & {name}):
-                    arguments = bound_arguments(target, args, kwargs)
-                    arguments.pop(next(iter(arguments)), None)
-                    phase = phase_of(arguments, self.modes)
-                    claimed = self._due(record, name, phase)
-                    found += self._broken(claimed, record, name, instance, arguments)
+            if record is not None and not found and name in record.watched():
+                arguments = bound_arguments(target, args, kwargs)
+                arguments.pop(next(iter(arguments)), None)
+                phase = phase_of(arguments, self.modes)
+                claimed = self._due(record, name, phase)
+                found += self._broken(claimed, record, name, instance, arguments)
             if found:
-                refuse(
-                    found, mode="raise" if mode() == "off" else mode(), called=kind != "property"
-                )
+                refuse(found, mode=mode(), called=kind != "property")
             self.verified = True
             if record is not None:
                 record.tree = False
@@ -257,7 +260,7 @@ class ClassState:
                 continue
             elif clause.kind in ("assumes", "ensures") and stream_is_capturing():
                 record.postponed[clause] = (
-                    "a stream was capturing, and the condition could wait on it"
+                    "a stream was capturing, which a condition must not wait on"
                 )
             else:
                 due.append(clause)

@@ -36,6 +36,10 @@ class Terms:
 
 
 ROOTS: weakref.WeakKeyDictionary[type, Terms] = weakref.WeakKeyDictionary()
+"""The guarded bases."""
+
+BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+"""Names that the guard put into a class body which itself defines no such hook."""
 
 
 def roots_of(cls: type) -> list[tuple[type, Terms]]:
@@ -56,7 +60,7 @@ def flags_of(cls: type) -> dict[str, Combination]:
 
 
 def resolve(cls: type, name: str, after: type | None = None) -> tuple[type, Any] | None:
-    """The class whose body defines ``name`` for ``cls``, and what it defines; stand-ins seen through.
+    """The class whose body defines ``name`` for ``cls``, and what it defines, without stand-ins.
 
     With ``after`` the search starts behind that class, as ``super()`` does.
     """
@@ -64,8 +68,8 @@ def resolve(cls: type, name: str, after: type | None = None) -> tuple[type, Any]
     start = mro.index(after) + 1 if after is not None else 0
     for owner in mro[start:]:
         attribute = vars(owner).get(name, MISSING)
-        if attribute is not MISSING and (attribute := plain(attribute)) is not MISSING:
-            return owner, attribute
+        if attribute is not MISSING and name not in BORROWED.get(owner, ()):
+            return owner, plain(attribute)
     return None
 
 
@@ -75,9 +79,12 @@ def _declared_in(
     said = [t.marks[owner.__name__] for t in terms if owner.__name__ in t.marks]
     hooks: dict[str, Hook] = {}
     if is_root:
-        hooks.update(contract_of(owner).hooks)
+        borrowed = BORROWED.get(owner, ())
+        hooks.update((n, h) for n, h in contract_of(owner).hooks.items() if n not in borrowed)
     else:
         for name, attribute in vars(owner).items():
+            if name in BORROWED.get(owner, ()):
+                continue
             if is_marked(attribute) and (declared := hook_of(name, attribute)) is not None:
                 hooks[name] = declared
     for marks in said:

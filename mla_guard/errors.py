@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Literal
 
 from .diagnostic import Diagnostic
+from .mode import Mode
 
 __all__ = [
     "HookAttributeError",
@@ -58,9 +58,7 @@ _KIN: dict[str, type[HookContractError]] = {
 }
 
 
-def refuse(
-    diagnostics: Iterable[Diagnostic], *, mode: Literal["warn", "raise"], called: bool
-) -> None:
+def refuse(diagnostics: Iterable[Diagnostic], *, mode: Mode, called: bool) -> None:
     """Raise the breaches, or warn of them.
 
     ``called`` says that a hook was called; a property read or a probe was not. Raises
@@ -68,7 +66,6 @@ def refuse(
     """
     found = tuple(diagnostics)
     kind = _KIN.get(found[0].code, HookContractError) if called else HookContractError
-    error = kind(found)
-    if mode == "raise":
-        raise error
-    warnings.warn(str(error), HookContractWarning, stacklevel=2)
+    if mode != "warn":
+        raise kind(found)  # not kept in a name: the traceback would hold it, and the instance
+    warnings.warn(str(kind(found)), HookContractWarning, stacklevel=2)

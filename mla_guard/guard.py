@@ -115,10 +115,10 @@ def _adopt(base: type, cls: type) -> None:
         state_of(cls).settle()
 
 
-def _notice_subclasses(base: type) -> None:
+def _notice_subclasses(base: type[Any]) -> None:
     own = vars(base).get("__init_subclass__", MISSING)
 
-    def __init_subclass__(cls: type, **kwargs: Any) -> None:
+    def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:
         if own is MISSING:
             super(base, cls).__init_subclass__(**kwargs)
         else:
@@ -140,15 +140,15 @@ def _report(instance: object) -> None:
     state_of(type(instance)).arm(instance)
 
 
-def _reporting_init(cls: type) -> Any:
-    own = vars(cls).get("__init__")
+def _reporting_init(cls: type[Any]) -> Any:
+    own: Any = vars(cls).get("__init__")
     if own is None:
 
         def __init__(self: Any, /, *args: Any, **kwargs: Any) -> None:
             following = super(cls, self).__init__
             if getattr(following, "__objclass__", None) is object:
                 # object.__init__ rejects arguments only where neither it nor __new__ is overridden.
-                if (args or kwargs) and type(self).__new__ is object.__new__:
+                if (args or kwargs) and vars(object)["__new__"] is type(self).__new__:
                     raise TypeError(f"{type(self).__name__}() takes no arguments")
                 return
             following(*args, **kwargs)
@@ -173,7 +173,7 @@ def _reporting_init(cls: type) -> Any:
     return reporting
 
 
-def _reporting_setstate(cls: type) -> Any:
+def _reporting_setstate(cls: type[Any]) -> Any:
     own = vars(cls).get("__setstate__")
 
     def __setstate__(self: Any, state: Any) -> None:

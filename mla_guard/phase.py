@@ -21,7 +21,7 @@ FORWARD_MODES: dict[str, str] = {
     "DRAFT_EXTEND": "draft_extend",
     "DRAFT_EXTEND_V2": "draft_extend",
 }
-"""Phases of forward modes, by the name of the mode; any other mode is its own name in lower case."""
+"""Phases of forward modes, by name; any other mode is its own name in lower case."""
 
 
 def compiling() -> bool:

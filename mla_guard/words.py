@@ -82,7 +82,7 @@ def missing_attribute(
         symbol,
         related=tuple(related),
         reasons=tuple(reasons),
-        hint=f"create {attribute} in every configuration in which {symbol} is called, or None there",
+        hint=f"create {attribute} wherever {symbol} can be called, or set it to None there",
     )
 
 
@@ -151,7 +151,7 @@ def unmet_condition(
     phase: str | None,
     reasons: Iterable[str],
 ) -> Diagnostic:
-    """MLA402 for what a caller broke (``assumes``), MLA404 for what the hook broke (``ensures``)."""
+    """MLA402 for what a caller broke (``assumes``), MLA404 for what a hook did (``ensures``)."""
     during = f" in phase {phase}" if phase else ""
     if kind == "assumes":
         code, message = "MLA402", f"{symbol} was called{during} although its contract assumes"
