@@ -194,17 +194,21 @@ def plain(attribute: Any) -> Any:
 
 def function_of(attribute: Any) -> FunctionType | None:
     """The function behind a class attribute, decorators that name what they wrap seen through."""
-    attribute = plain(attribute)
-    if isinstance(attribute, (staticmethod, classmethod)):
-        attribute = attribute.__func__
-    elif isinstance(attribute, property):
-        attribute = attribute.fget
-    elif isinstance(attribute, functools.cached_property):
-        attribute = attribute.func
+    attribute = underlying(attribute)
     if not callable(attribute) or isinstance(attribute, type):
         return None
     innermost = inspect.unwrap(plain(attribute))
     return innermost if isinstance(innermost, FunctionType) else None
+
+
+def underlying(attribute: Any) -> Any:
+    """What runs when a class attribute is called or read, without what finds its receiver."""
+    attribute = plain(attribute)
+    if isinstance(attribute, (staticmethod, classmethod)):
+        return attribute.__func__
+    if isinstance(attribute, property):
+        return attribute.fget
+    return attribute.func if isinstance(attribute, functools.cached_property) else attribute
 
 
 def kind_of(attribute: Any) -> HookKind:

@@ -7,15 +7,15 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
-from .arming import LOCK, STATES, state_of
+from .arming import CONSTRUCTING, STATES, state_of
 from .book import MISSING, ROOTS, Combination, Terms
 from .contract import ORIGINAL
+from .lock import locked
 from .mode import mode
 
 __all__ = ["guard", "guard_hierarchy", "unguard_hierarchy"]
 
 C = TypeVar("C", bound=type)
-_CONSTRUCTING: set[int] = set()
 _REPLACED: dict[type, list[tuple[type, str, Any, Any]]] = {}
 
 
@@ -63,7 +63,7 @@ def unguard_hierarchy(base: type) -> None:
     """
     if base not in ROOTS:
         raise ValueError(f"{base.__qualname__} is not guarded")
-    with LOCK:
+    with locked():
         for cls in _family(base):
             if (state := STATES.pop(cls, None)) is not None:
                 state.disarm()
@@ -80,7 +80,7 @@ def unguard_hierarchy(base: type) -> None:
 def _guarded(cls: C, terms: Terms) -> C:
     if mode() == "off":
         return cls
-    with LOCK:
+    with locked():
         ROOTS[cls] = terms
         _REPLACED[cls] = []
         _notice_subclasses(cls)
@@ -123,7 +123,7 @@ def _notice_subclasses(base: type[Any]) -> None:
             super(base, cls).__init_subclass__(**kwargs)
         else:
             own.__get__(None, cls)(**kwargs)
-        with LOCK:
+        with locked():
             _adopt(base, cls)
 
     _place(base, base, "__init_subclass__", classmethod(__init_subclass__))
@@ -159,15 +159,15 @@ def _reporting_init(cls: type[Any]) -> Any:
     @functools.wraps(__init__)
     def reporting(self: Any, /, *args: Any, **kwargs: Any) -> None:
         key = id(self)
-        if key in _CONSTRUCTING:
+        if key in CONSTRUCTING:
             __init__(self, *args, **kwargs)
             return
-        _CONSTRUCTING.add(key)
+        CONSTRUCTING.add(key)
         try:
             _report(self)
             __init__(self, *args, **kwargs)
         finally:
-            _CONSTRUCTING.discard(key)
+            CONSTRUCTING.discard(key)
 
     vars(reporting)[ORIGINAL] = (reporting, own)
     return reporting

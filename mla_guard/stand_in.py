@@ -17,12 +17,12 @@ from typing import Any, Protocol
 from .contract import ORIGINAL
 from .phase import compiling
 
-__all__ = ["FirstCall", "StandIn", "rebuilt"]
+__all__ = ["StandIn", "rebuilt"]
 
 Done = Callable[[Any], None]
 
 
-class FirstCall(Protocol):
+class Around(Protocol):
     """What is to happen around a call: the checks before it, and ``done(result)`` after it."""
 
     def __call__(
@@ -62,7 +62,7 @@ class StandIn:
     __slots__ = ("_first_call", "_run", "function", "original", "retired")
 
     def __init__(
-        self, original: Callable[..., Any], run: Callable[..., Any], first_call: FirstCall
+        self, original: Callable[..., Any], run: Callable[..., Any], first_call: Around
     ) -> None:
         self.original, self._run, self._first_call = original, run, first_call
         self.retired = False

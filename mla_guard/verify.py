@@ -9,9 +9,11 @@ from .arming import STATES, state_of
 from .book import ROOTS, declarations, resolve
 from .clauses import broken
 from .contract import place_of
+from .creation import creation
 from .diagnostic import Diagnostic
 from .errors import HookContractError
-from .judge import class_breaches
+from .judge import class_breaches, clauses_of
+from .tree import tree_breaches, within
 
 __all__ = ["Armed", "Status", "breaches", "status", "verify"]
 
@@ -47,10 +49,11 @@ def breaches(target: Any) -> tuple[Diagnostic, ...]:
         return tuple(class_breaches(target))
     cls = type(target)
     found = class_breaches(cls)
-    for name, declared_by in declarations(cls).items():
+    clauses = clauses_of(cls)
+    for name in clauses:
         if (resolved := resolve(cls, name)) is None:
             continue
-        for clause in dict.fromkeys(c for _, h in declared_by for c in h.clauses):
+        for clause in clauses.get(name, ()):
             if clause.kind == "requires":
                 breach = broken(
                     clause,
@@ -58,9 +61,13 @@ def breaches(target: Any) -> tuple[Diagnostic, ...]:
                     {},
                     symbol=f"{cls.__qualname__}.{name}",
                     place=place_of(resolved[1]),
+                    created=lambda attribute: creation(target, attribute),
                 )
                 found += [breach] if breach is not None else []
-    return tuple(found)
+    found += tree_breaches(target)
+    for inner in within(target):
+        found += class_breaches(type(inner))
+    return tuple({(d.code, d.message, d.place): d for d in found}.values())
 
 
 def verify(target: Any) -> None:
