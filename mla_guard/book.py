@@ -19,7 +19,8 @@ Combination = Literal["any", "all", "same"]
 class Terms:
     """What a guarded base says beyond its own body; a profile holds the same for foreign engines.
 
-    ``marks`` adds to a hook what ``@hook`` would, by class and hook name. ``required`` names the
+    ``marks`` adds to a hook what ``@hook`` would, by class and hook name; the class ``"*"`` is
+    every class whose body defines the hook. ``required`` names the
     hooks that every class must implement (None: those that the base declares without a body).
     ``variadic`` says that ``*args`` and ``**kwargs`` of a declaration are a promise.
     ``own_protocol`` names, by class, hooks that this class and its subclasses call by a protocol of
@@ -73,10 +74,16 @@ def resolve(cls: type, name: str, after: type | None = None) -> tuple[type, Any]
     return None
 
 
+def _defined(owner: type, name: str) -> Hook | None:
+    if name not in vars(owner) or name in BORROWED.get(owner, ()):
+        return None
+    return hook_of(name, vars(owner)[name])
+
+
 def _declared_in(
     owner: type, is_root: bool, terms: Iterator[Terms] | list[Terms]
 ) -> dict[str, Hook]:
-    said = [t.marks[owner.__name__] for t in terms if owner.__name__ in t.marks]
+    said = [t.marks[key] for t in terms for key in (owner.__name__, "*") if key in t.marks]
     hooks: dict[str, Hook] = {}
     if is_root:
         borrowed = BORROWED.get(owner, ())
@@ -89,7 +96,7 @@ def _declared_in(
                 hooks[name] = declared
     for marks in said:
         for name, mark in marks.items():
-            declared = hooks.get(name) or hook_of(name, plain(vars(owner).get(name)))
+            declared = hooks.get(name) or _defined(owner, name)
             if declared is not None:
                 own = Mark(declared.optional, declared.optional_arguments, declared.clauses)
                 joined = own.joined(mark)

@@ -13,7 +13,7 @@ from .creation import creation
 from .diagnostic import Diagnostic
 from .drift import Call, binding_errors
 from .errors import refuse
-from .judge import class_breaches
+from .judge import class_breaches, held_to
 from .lock import locked
 from .mode import mode
 from .phase import CAPTURE, phase_of, stream_is_capturing
@@ -177,20 +177,24 @@ class FirstCall:
     def _broken(self, clauses: list[Clause], result: Any = MISSING) -> list[Diagnostic]:
         cls, record = self._state.cls, self._record
         found = (
-            broken(
-                clause,
-                self._instance,
-                self._arguments,
-                symbol=f"{cls.__qualname__}.{self._name}",
-                place=place_of(self._attribute),
-                ran=record.ran if record is not None else (),
-                created=lambda attribute: creation(self._instance, attribute),
-                result=result,
-            )
+            (clause, breach)
             for clause in clauses
             if (clause.kind == "ensures") != (result is MISSING)
+            and (
+                breach := broken(
+                    clause,
+                    self._instance,
+                    self._arguments,
+                    symbol=f"{cls.__qualname__}.{self._name}",
+                    place=place_of(self._attribute),
+                    ran=record.ran if record is not None else (),
+                    created=lambda attribute: creation(self._instance, attribute),
+                    result=result,
+                )
+            )
+            is not None
         )
-        return [breach for breach in found if breach is not None]
+        return [held_to(breach, cls, self._name, clause) for clause, breach in found]
 
     def _call_breaches(self) -> list[Diagnostic]:
         """Whether the call itself binds; without a receiver Python says so better."""

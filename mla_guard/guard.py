@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .arming import CONSTRUCTING, STATES, state_of
 from .book import MISSING, ROOTS, Combination, Terms
 from .contract import ORIGINAL
 from .lock import locked
 from .mode import mode
+from .profile import load_profile, terms_of
 
 __all__ = ["guard", "guard_hierarchy", "unguard_hierarchy"]
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 C = TypeVar("C", bound=type)
 _REPLACED: dict[type, list[tuple[type, str, Any, Any]]] = {}
@@ -43,15 +47,22 @@ def guard(cls: Any = None, /, *, flags: dict[str, Combination] | None = None) ->
     return _guarded(cls, Terms(flags=flags or {}))
 
 
-def guard_hierarchy(base: type, profile: Any = None) -> None:
+def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None = None) -> None:
     """Guard an engine's own classes from outside, those that exist and those to come.
 
-    Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is already
-    guarded.
+    ``profile`` is the name of one that comes with the package, a TOML file, or a table with the
+    same keys. Instances that exist already are found and guarded too.
+
+    Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is guarded
+    already and for a profile that is none.
     """
+    if profile is None or isinstance(profile, Mapping):
+        terms = terms_of(profile or {})
+    else:
+        terms = load_profile(profile)
     if base in ROOTS:
         raise ValueError(f"{base.__qualname__} is guarded already")
-    _guarded(base, Terms() if profile is None else profile)
+    _guarded(base, terms)
     if base in ROOTS:
         _arm_existing(base)
 

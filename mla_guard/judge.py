@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 from .book import declarations, has_body, resolve, roots_of
 from .contract import Clause, Hook, attribute_shape, function_of, kind_of, place_of, plain
-from .diagnostic import Diagnostic, Place
+from .diagnostic import Diagnostic, Place, Related
 from .drift import Shape, binding_errors, drift, promised
 from .handed import SUPER, handed
 from .words import call_mismatch, missing_hook, signature_drift
 
-__all__ = ["class_breaches", "class_place", "clauses_of"]
+__all__ = ["class_breaches", "class_place", "clauses_of", "held_to"]
 
 
 def class_place(cls: type) -> Place:
@@ -67,6 +68,17 @@ def clauses_of(cls: type) -> dict[str, list[Clause]]:
             said = binding.setdefault(name, [])
             said += [c for c in clauses if c not in said]
     return {name: clauses for name, clauses in binding.items() if clauses}
+
+
+def held_to(breach: Diagnostic, cls: type, name: str, clause: Clause) -> Diagnostic:
+    """``breach`` with the declaration that states the clause among its ends."""
+    for base, hook in declarations(cls).get(name, ()):
+        if clause in hook.clauses:
+            promised_here = Related(
+                hook.place, f"{base.__qualname__}.{name} {clause.kind} {clause.text}"
+            )
+            return replace(breach, related=(promised_here, *breach.related))
+    return breach
 
 
 def _super_breaches(cls: type, name: str) -> list[Diagnostic]:

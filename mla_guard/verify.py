@@ -12,7 +12,7 @@ from .contract import place_of
 from .creation import creation
 from .diagnostic import Diagnostic
 from .errors import HookContractError
-from .judge import class_breaches, clauses_of
+from .judge import class_breaches, clauses_of, held_to
 from .tree import tree_breaches, within
 
 __all__ = ["Armed", "Status", "breaches", "status", "verify"]
@@ -63,7 +63,8 @@ def breaches(target: Any) -> tuple[Diagnostic, ...]:
                     place=place_of(resolved[1]),
                     created=lambda attribute: creation(target, attribute),
                 )
-                found += [breach] if breach is not None else []
+                if breach is not None:
+                    found.append(held_to(breach, cls, name, clause))
     found += tree_breaches(target)
     for inner in within(target):
         found += class_breaches(type(inner))
