@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from .book import BORROWED, MISSING, declarations, modes_of, resolve
@@ -37,6 +39,8 @@ class ClassState:
         self.instantiated = False
         self.records: dict[int, Record] = {}
         self.installed: dict[str, _Installed] = {}
+        self.lent: Counter[str] = Counter()
+        self._borrowing: set[tuple[ClassState, str]] = set()
         declared = declarations(cls)
         self.hooks = tuple(declared)
         self.clauses = clauses_of(cls)
@@ -68,6 +72,11 @@ class ClassState:
             )
             self.settle()
 
+    @staticmethod
+    def of(cls: type) -> ClassState | None:
+        """The state of a class, if it has one."""
+        return STATES.get(cls)
+
     def owner_of(self, name: str) -> type:
         """The class whose body defines a hook."""
         resolved = resolve(self.cls, name)
@@ -75,22 +84,65 @@ class ClassState:
 
     def needed(self) -> set[str]:
         """The hooks that have to be intercepted now."""
+        names = {name for name, count in self.lent.items() if count}
         if not self.verified:
-            return set(self.hooks if self.instantiated else self.unbound)
-        names: set[str] = set()
+            return names.union(self.hooks if self.instantiated else self.unbound)
         for record in self.records.values():
             if record.tree:
-                return set(self.hooks).difference(self.unbound)
+                return names.union(self.hooks).difference(self.unbound)
             names |= record.watched()
         return names
 
     def settle(self) -> None:
         """Put stand-ins where they are needed, and the originals back where they are not."""
         needed = self.needed()
-        for name in [n for n in self.installed if n not in needed]:
+        changed = needed ^ self.installed.keys()
+        for name in changed - needed:
             self._remove(name)
-        for name in needed - self.installed.keys():
+        for name in changed & needed:
             self._install(name)
+        self._borrow()
+        if self.verified:
+            for name in self.hooks:
+                self._shield(name)
+        for cls in descendants(self.cls) if changed else ():
+            if (below := STATES.get(cls)) is not None and below.verified:
+                for name in changed:
+                    below._shield(name)
+
+    def _borrow(self) -> None:
+        """Watch hooks that must have run first also where ``super()`` reaches them past this class.
+
+        Only where a method of another name does so; else the class's own stand-in sees every call.
+        """
+        wanted = {
+            (state_of(owner), name)
+            for record in self.records.values()
+            for name in record.awaited()
+            for owner in passed_by(self.cls, name)
+        }
+        changed = wanted ^ self._borrowing
+        for state, name in changed:
+            state.lent[name] += 1 if (state, name) in wanted else -1
+        self._borrowing = wanted
+        for state, _ in changed:
+            state.settle()
+
+    def _shield(self, name: str) -> None:
+        """Keep a class that is verified clear of the stand-in of a class above it that is not."""
+        cls = self.cls
+        shielded = name in BORROWED.get(cls, ()) and name not in self.installed
+        if name in self.installed or (name in vars(cls) and not shielded):
+            return
+        needed = _meets_stand_in(cls, name) and is_transparent(cls, name)
+        if needed and not shielded:
+            resolved = resolve(cls, name)
+            assert resolved is not None
+            BORROWED.setdefault(cls, set()).add(name)
+            type.__setattr__(cls, name, resolved[1])
+        elif shielded and not needed:
+            BORROWED[cls].discard(name)
+            type.__delattr__(cls, name)
 
     def _install(self, name: str) -> None:
         cls = self.cls
@@ -101,7 +153,7 @@ class ClassState:
         function = function_of(attribute)
         if function is None or attribute_shape(attribute) is None:
             return
-        own = vars(cls).get(name, MISSING)
+        own = vars(cls).get(name, MISSING) if name not in BORROWED.get(cls, ()) else MISSING
         kind = kind_of(attribute)
         target = underlying(attribute)
         inherited = own is MISSING
@@ -117,7 +169,8 @@ class ClassState:
         cls, installed = self.cls, self.installed.pop(name)
         if installed.own is MISSING:
             BORROWED[cls].discard(name)
-        installed.stand_in.retire(as_twin=installed.own is not MISSING or not cls.__subclasses__())
+        inherited = installed.own is MISSING
+        installed.stand_in.retire(as_twin=not inherited or is_transparent(cls, name))
         if vars(cls).get(name) is not installed.attribute:
             return  # somebody replaced the hook meanwhile
         if installed.own is MISSING:
@@ -145,6 +198,48 @@ class ClassState:
         self.records.clear()
         self.verified = True
         self.settle()
+
+
+def descendants(cls: type) -> Iterator[type[Any]]:
+    """The subclasses of a class at any depth, each once."""
+    seen: set[type] = {cls}
+    waiting: list[type] = [cls]
+    while waiting:
+        below: type[Any]
+        for below in type.__subclasses__(waiting.pop()):
+            if below not in seen:
+                seen.add(below)
+                waiting.append(below)
+                yield below
+
+
+def is_transparent(cls: type, name: str) -> bool:
+    """Whether ``cls`` may hold what it inherits without changing what its subclasses find."""
+    mine = resolve(cls, name, after=cls)
+    for below in descendants(cls):
+        found = resolve(below, name, after=cls)
+        if mine is None or found is None or found[0] is not mine[0]:
+            return False
+    return True
+
+
+def passed_by(cls: type, name: str) -> list[type]:
+    """The classes whose ``name`` some method of another name may call through ``super()``."""
+    owners = [owner for owner in cls.__mro__ if name in vars(owner)]
+    for owner in cls.__mro__:
+        for other, attribute in vars(owner).items():
+            function = function_of(attribute) if other != name else None
+            if function is not None and {"super", name} <= set(function.__code__.co_names):
+                return [o for o in owners[1:] if name not in BORROWED.get(o, ())]
+    return []
+
+
+def _meets_stand_in(cls: type, name: str) -> bool:
+    for owner in cls.__mro__[1:]:
+        if name in vars(owner):
+            state = STATES.get(owner)
+            return state is not None and name in state.installed
+    return False
 
 
 STATES: weakref.WeakKeyDictionary[type, ClassState] = weakref.WeakKeyDictionary()

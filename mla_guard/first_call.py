@@ -47,8 +47,11 @@ class Record:
     def watched(self) -> set[str]:
         """The hooks whose calls matter to this instance."""
         names = {name for name, clauses in self.pending.items() if clauses}
-        names |= {c.text for cs in self.pending.values() for c in cs if c.kind == "after"}
-        return names
+        return names | self.awaited()
+
+    def awaited(self) -> set[str]:
+        """The hooks that must have run before some other."""
+        return {c.text for cs in self.pending.values() for c in cs if c.kind == "after"}
 
 
 class FirstCall:
@@ -94,8 +97,10 @@ class FirstCall:
             self._record = state.records.get(id(self._instance))
         else:
             about = self._args[0] if kind == "class" and self._args else state.cls
-        if about is not state.cls or (state.verified and self._record is None):
-            self._record = None  # a call of super() from below, or nothing is left to verify
+        if about is not state.cls:  # a call of super() from below
+            self._note(about)
+            return self
+        if state.verified and self._record is None:
             return self
         with locked():
             key = id(self._instance if self._instance is not None else state)
@@ -134,6 +139,21 @@ class FirstCall:
             self._state.drop_settled()
             self._state.settle()
 
+    def _note(self, about: type) -> None:
+        """A hook that must have run first runs, reached past the stand-in of the class itself."""
+        self._record = None
+        state = self._state.of(about)
+        record = state.records.get(id(self._instance)) if state is not None else None
+        if state is not None and record is not None and self._name in record.awaited():
+            self._state, self._record = state, record
+            self._set_phase()
+
+    def _set_phase(self) -> None:
+        target = underlying(self._attribute)
+        self._arguments = bound_arguments(target, self._args, self._kwargs)
+        self._arguments.pop(next(iter(self._arguments)), None)
+        self._phase = phase_of(self._arguments, self._state.modes)
+
     def _check(self) -> None:
         state, record, name = self._state, self._record, self._name
         found = [] if state.verified else class_breaches(state.cls)
@@ -143,10 +163,7 @@ class FirstCall:
             found += tree_breaches(self._instance, hook=name)
         claimed: list[Clause] = []
         if record is not None and name in record.watched() and not unbound:
-            target = underlying(self._attribute)
-            self._arguments = bound_arguments(target, self._args, self._kwargs)
-            self._arguments.pop(next(iter(self._arguments)), None)
-            self._phase = phase_of(self._arguments, state.modes)
+            self._set_phase()
             claimed = self._due(record)
             found += self._broken(claimed)
         if found:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .arming import CONSTRUCTING, STATES, state_of
+from .arming import CONSTRUCTING, STATES, descendants, state_of
 from .book import MISSING, ROOTS, Combination, Terms
 from .contract import ORIGINAL
 from .lock import locked
@@ -75,9 +75,11 @@ def unguard_hierarchy(base: type) -> None:
     if base not in ROOTS:
         raise ValueError(f"{base.__qualname__} is not guarded")
     with locked():
-        for cls in _family(base):
-            if (state := STATES.pop(cls, None)) is not None:
+        for cls in (base, *descendants(base)):
+            if (state := STATES.get(cls)) is not None:
                 state.disarm()
+        for cls in (base, *descendants(base)):
+            STATES.pop(cls, None)
         del ROOTS[base]
         for cls, name, own, placed in reversed(_REPLACED.pop(base)):
             if vars(cls).get(name) is not placed:
@@ -95,21 +97,10 @@ def _guarded(cls: C, terms: Terms) -> C:
         ROOTS[cls] = terms
         _REPLACED[cls] = []
         _notice_subclasses(cls)
-        for member in _family(cls):
+        family: list[type] = [cls, *descendants(cls)]
+        for member in family:
             _adopt(cls, member)
     return cls
-
-
-def _family(base: type) -> Iterator[type]:
-    """``base`` and its subclasses, each once, a class before those below it."""
-    seen: set[type] = set()
-    waiting = [base]
-    while waiting:
-        cls = waiting.pop(0)
-        if cls not in seen:
-            seen.add(cls)
-            yield cls
-            waiting += type.__subclasses__(cls)
 
 
 def _place(base: type, cls: type, name: str, attribute: Any) -> None:
@@ -124,6 +115,9 @@ def _adopt(base: type, cls: type) -> None:
             _place(base, cls, name, make(cls))
     if cls is not base and not getattr(cls, "__abstractmethods__", None):
         state_of(cls).settle()
+    for above in cls.__mro__[1:]:
+        if above in STATES and STATES[above].verified:
+            STATES[above].settle()  # a diamond below it may not meet what it shields itself with
 
 
 def _notice_subclasses(base: type[Any]) -> None:
@@ -141,7 +135,7 @@ def _notice_subclasses(base: type[Any]) -> None:
 
 
 def _arm_existing(base: type) -> None:
-    family = set(_family(base))
+    family = {base, *descendants(base)}
     for found in gc.get_objects():
         if type(found) in family:
             state_of(type(found)).arm(found)
