@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .book import BORROWED, MISSING, declarations, modes_of, resolve
+from .book import BORROWED, MISSING, declarations, hook_names, modes_of, resolve
 from .contract import attribute_shape, function_of, kind_of, underlying
 from .first_call import FirstCall, Record
 from .judge import clauses_of
@@ -42,12 +42,15 @@ class ClassState:
         self.lent: Counter[str] = Counter()
         self._borrowing: set[tuple[ClassState, str]] = set()
         declared = declarations(cls)
-        self.hooks = tuple(declared)
         self.clauses = clauses_of(cls)
         self.unbound = tuple(
             name for name, by in declared.items() if by[-1][1].kind in ("static", "class")
         )
         self.modes = modes_of(cls)
+
+    def has_class(self) -> bool:
+        """Whether the class itself has not been collected."""
+        return self._cls() is not None
 
     @property
     def cls(self) -> type:
@@ -71,6 +74,11 @@ class ClassState:
                 {name: list(clauses) for name, clauses in self.clauses.items()}, reference
             )
             self.settle()
+
+    @property
+    def hooks(self) -> list[str]:
+        """The hooks to verify: the family may have come by some since the state was made."""
+        return hook_names(self.cls)
 
     @staticmethod
     def of(cls: type) -> ClassState | None:
@@ -258,8 +266,10 @@ def _forget(state: weakref.ref[ClassState], key: int, dead: weakref.ref[object])
     def forget() -> None:
         living = state()
         record = living.records.get(key) if living is not None else None
-        if living is not None and record is not None and record.reference is dead:
-            del living.records[key]
+        if living is None or record is None or record.reference is not dead:
+            return
+        del living.records[key]
+        if living.has_class():
             living.settle()
 
     when_free(forget)

@@ -9,7 +9,18 @@ from typing import Any, Literal
 
 from .contract import Hook, Mark, contract_of, function_of, hook_of, is_marked, only_raises, plain
 
-__all__ = ["MISSING", "Terms", "declarations", "flags_of", "modes_of", "resolve", "roots_of"]
+__all__ = [
+    "MISSING",
+    "Terms",
+    "declarations",
+    "flags_of",
+    "has_body",
+    "hook_names",
+    "modes_of",
+    "notice",
+    "resolve",
+    "roots_of",
+]
 
 MISSING: Any = object()
 Combination = Literal["any", "all", "same"]
@@ -41,6 +52,10 @@ ROOTS: weakref.WeakKeyDictionary[type, Terms] = weakref.WeakKeyDictionary()
 
 BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
 """Names that the guard put into a class body which itself defines no such hook."""
+
+
+NAMED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+"""The hooks that a mark or a profile declares somewhere below a guarded base."""
 
 
 def roots_of(cls: type) -> list[tuple[type, Terms]]:
@@ -125,6 +140,20 @@ def declarations(cls: type) -> dict[str, list[tuple[type, Hook]]]:
                 declared = replace(declared, required=False)
             promised.setdefault(name, []).append((owner, declared))
     return promised
+
+
+def hook_names(cls: type) -> list[str]:
+    """The hooks of ``cls``: what is promised about it, and what it has of its family's hooks."""
+    names = dict.fromkeys(declarations(cls))
+    for root, _ in roots_of(cls):
+        names.update((n, None) for n in sorted(NAMED.get(root, ())) if resolve(cls, n) is not None)
+    return list(names)
+
+
+def notice(root: type, cls: type) -> None:
+    """Remember the hooks that a class below a guarded base declares."""
+    declared = _declared_in(cls, is_root=False, terms=[ROOTS[root]])
+    NAMED.setdefault(root, set()).update(declared)
 
 
 def has_body(attribute: Any) -> bool:

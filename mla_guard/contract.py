@@ -182,6 +182,11 @@ def _marked(target: Any, mark: Mark) -> Any:
     return target
 
 
+def name_of(cls: type) -> str:
+    """The name of a class in its file, without the functions that it may be defined in."""
+    return cls.__qualname__.rpartition("<locals>.")[2]
+
+
 def plain(attribute: Any) -> Any:
     """What the class body defined where the guard has put a stand-in, else ``attribute``."""
     try:
@@ -301,4 +306,4 @@ def contract_of(cls: type) -> Contract:
             declared = hook_of(name, attribute)
             if declared is not None:
                 hooks[name] = declared
-    return Contract(cls.__qualname__, hooks)
+    return Contract(name_of(cls), hooks)

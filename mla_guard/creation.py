@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 
 from .book import MISSING
+from .contract import name_of
 from .diagnostic import Place, Related
 
 __all__ = ["creation"]
@@ -38,7 +39,7 @@ def creation(instance: object, attribute: str) -> tuple[tuple[Related, ...], tup
                 if (value := getattr(instance, name, MISSING)) is not MISSING
             ]
             if values:
-                reasons.append(f"on this {type(instance).__qualname__} {', '.join(values)}")
+                reasons.append(f"on this {name_of(type(instance))} {', '.join(values)}")
     return tuple(places), tuple(dict.fromkeys(reasons))
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from .book import MISSING, declarations, has_body, resolve
 from .caller import caller
-from .contract import Hook, attribute_shape, place_of
+from .contract import Hook, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
 from .drift import Call, Shape, binding_errors, drift, shape_of
 from .errors import HookAttributeError, HookCallError
@@ -94,7 +94,7 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
     bound = getattr(inner, hook, None)
     if bound is None:
         name, place = caller()
-        owner = f"{type(inner).__qualname__}.{hook}"
+        owner = f"{name_of(type(inner))}.{hook}"
         raise HookAttributeError([missing_delegate(caller=name, place=place, callee=owner)])
     try:
         return shape_of(inspect.signature(bound)), place_of(bound)
@@ -109,7 +109,7 @@ def _mismatch(
     return call_mismatch(
         caller=name,
         place=at,
-        callee=f"{type(inner).__qualname__}.{hook}",
+        callee=f"{name_of(type(inner))}.{hook}",
         shape=shape,
         callee_place=place,
         call=call,
@@ -179,7 +179,7 @@ def delegation_breach(
     return call_mismatch(
         caller=caller,
         place=place,
-        callee=f"{type(inner).__qualname__}.{hook}",
+        callee=f"{name_of(type(inner))}.{hook}",
         shape=shape,
         callee_place=at,
         call=call,

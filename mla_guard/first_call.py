@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .book import MISSING
 from .caller import caller
 from .clauses import bound_arguments, broken
-from .contract import Clause, attribute_shape, kind_of, place_of, underlying
+from .contract import Clause, attribute_shape, kind_of, name_of, place_of, underlying
 from .creation import creation
 from .diagnostic import Diagnostic
 from .drift import Call, binding_errors
@@ -202,7 +202,7 @@ class FirstCall:
                     clause,
                     self._instance,
                     self._arguments,
-                    symbol=f"{cls.__qualname__}.{self._name}",
+                    symbol=f"{name_of(cls)}.{self._name}",
                     place=place_of(self._attribute),
                     ran=record.ran if record is not None else (),
                     created=lambda attribute: creation(self._instance, attribute),
@@ -226,7 +226,7 @@ class FirstCall:
             call_mismatch(
                 caller=name,
                 place=place,
-                callee=f"{self._state.owner_of(self._name).__qualname__}.{self._name}",
+                callee=f"{name_of(self._state.owner_of(self._name))}.{self._name}",
                 shape=shape,
                 callee_place=place_of(self._attribute),
                 call=call,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .arming import CONSTRUCTING, STATES, descendants, state_of
-from .book import MISSING, ROOTS, Combination, Terms
-from .contract import ORIGINAL
+from .book import MISSING, ROOTS, Combination, Terms, notice
+from .contract import ORIGINAL, name_of
 from .lock import locked
 from .mode import mode
 from .profile import load_profile, terms_of
@@ -61,7 +61,7 @@ def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None =
     else:
         terms = load_profile(profile)
     if base in ROOTS:
-        raise ValueError(f"{base.__qualname__} is guarded already")
+        raise ValueError(f"{name_of(base)} is guarded already")
     _guarded(base, terms)
     if base in ROOTS:
         _arm_existing(base)
@@ -73,7 +73,7 @@ def unguard_hierarchy(base: type) -> None:
     Raises :class:`ValueError` for a base that is not guarded.
     """
     if base not in ROOTS:
-        raise ValueError(f"{base.__qualname__} is not guarded")
+        raise ValueError(f"{name_of(base)} is not guarded")
     with locked():
         for cls in (base, *descendants(base)):
             if (state := STATES.get(cls)) is not None:
@@ -110,6 +110,7 @@ def _place(base: type, cls: type, name: str, attribute: Any) -> None:
 
 def _adopt(base: type, cls: type) -> None:
     """Make a class of the hierarchy report its instances, and arm its static and class hooks."""
+    notice(base, cls)
     for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
         if (name in vars(cls) or cls is base) and not hasattr(vars(cls).get(name), ORIGINAL):
             _place(base, cls, name, make(cls))
@@ -189,7 +190,8 @@ def _reporting_setstate(cls: type[Any]) -> Any:
             super(cls, self).__setstate__(state)
         else:
             attributes, slots = state if isinstance(state, tuple) else (state, None)
-            vars(self).update(attributes or {})
+            if attributes:
+                vars(self).update(attributes)
             for name, value in (slots or {}).items():
                 setattr(self, name, value)
 

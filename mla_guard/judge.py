@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .book import declarations, has_body, resolve, roots_of
-from .contract import Clause, Hook, attribute_shape, function_of, kind_of, place_of, plain
+from .contract import Clause, Hook, attribute_shape, function_of, kind_of, name_of, place_of, plain
 from .diagnostic import Diagnostic, Place, Related
 from .drift import Shape, binding_errors, drift, promised
 from .handed import SUPER, handed
@@ -75,7 +75,7 @@ def held_to(breach: Diagnostic, cls: type, name: str, clause: Clause) -> Diagnos
     for base, hook in declarations(cls).get(name, ()):
         if clause in hook.clauses:
             promised_here = Related(
-                hook.place, f"{base.__qualname__}.{name} {clause.kind} {clause.text}"
+                hook.place, f"{name_of(base)}.{name} {clause.kind} {clause.text}"
             )
             return replace(breach, related=(promised_here, *breach.related))
     return breach
@@ -99,9 +99,9 @@ def _super_breaches(cls: type, name: str) -> list[Diagnostic]:
             if reasons := binding_errors(shape, call.call):
                 found.append(
                     call_mismatch(
-                        caller=f"{owner.__qualname__}.{name}",
+                        caller=f"{name_of(owner)}.{name}",
                         place=Place(function.__code__.co_filename, call.line),
-                        callee=f"{following[0].__qualname__}.{call.hook}",
+                        callee=f"{name_of(following[0])}.{call.hook}",
                         shape=shape,
                         callee_place=place_of(following[1]),
                         call=call.call,
@@ -120,14 +120,14 @@ def _missing(
     base, hook = needing[-1]
     return [
         missing_hook(
-            class_name=cls.__qualname__,
+            class_name=name_of(cls),
             place=class_place(cls),
             hook=name,
-            declared=f"{base.__qualname__}.{name}",
+            declared=f"{name_of(base)}.{name}",
             declared_place=hook.place,
-            reason=f"{owner.__qualname__}.{name} is None"
+            reason=f"{name_of(owner)}.{name} is None"
             if attribute is None
-            else f"{owner.__qualname__}.{name} is all there is, and has no body",
+            else f"{name_of(owner)}.{name} is all there is, and has no body",
         )
     ]
 
@@ -157,10 +157,10 @@ def _drifted(
         if reasons:
             found.append(
                 signature_drift(
-                    symbol=f"{owner.__qualname__}.{name}",
+                    symbol=f"{name_of(owner)}.{name}",
                     shape=shape or (),
                     place=place_of(attribute),
-                    declared=f"{base.__qualname__}.{name}",
+                    declared=f"{name_of(base)}.{name}",
                     declared_shape=hook.shape,
                     declared_place=hook.place,
                     reasons=reasons,

@@ -24,10 +24,11 @@ def locked() -> Iterator[None]:
         try:
             yield
         finally:
-            if _DEPTH == 1:
-                while _WAITING:
+            try:
+                while _DEPTH == 1 and _WAITING:
                     _WAITING.popleft()()
-            _DEPTH -= 1
+            finally:
+                _DEPTH -= 1
 
 
 def when_free(work: Callable[[], None]) -> None:

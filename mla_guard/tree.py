@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .book import MISSING, declarations, flags_of, has_body, resolve, roots_of
-from .contract import attribute_shape, function_of, place_of
+from .contract import attribute_shape, function_of, name_of, place_of
 from .delegate import delegation_breach
 from .diagnostic import Diagnostic, Place
 from .drift import binding_errors
@@ -84,7 +84,7 @@ def _handed_on(outer: object, inside: list[tuple[str, Any]], only: str | None) -
                 continue
             for inner in dict.fromkeys(_Same(i) for held, i in inside if held == call.to):
                 breach = _misfit(
-                    f"{resolved[0].__qualname__}.{name}",
+                    f"{name_of(resolved[0])}.{name}",
                     Place(function.__code__.co_filename, call.line),
                     call,
                     inner.value,
@@ -120,7 +120,7 @@ def _declared_inside(inside: list[tuple[str, Any]]) -> dict[str, Any]:
 def _misfit(
     caller: str, place: Place, call: Handed, inner: Any, *, missing: bool
 ) -> Diagnostic | None:
-    callee = f"{type(inner).__qualname__}.{call.hook}"
+    callee = f"{name_of(type(inner))}.{call.hook}"
     resolved = resolve(type(inner), call.hook)
     if resolved is None or resolved[1] is None:
         if getattr(inner, call.hook, None) is not None or call.probed or not missing:
@@ -136,7 +136,7 @@ def _misfit(
     return call_mismatch(
         caller=caller,
         place=place,
-        callee=f"{resolved[0].__qualname__}.{call.hook}",
+        callee=f"{name_of(resolved[0])}.{call.hook}",
         shape=shape,
         callee_place=place_of(resolved[1]),
         call=call.call,
@@ -162,10 +162,10 @@ def _unexposed(outer: object, inside: list[tuple[str, Any]]) -> list[Diagnostic]
             if reason:
                 found.append(
                     unexposed_hook(
-                        wrapper=cls.__qualname__,
+                        wrapper=name_of(cls),
                         place=class_place(cls),
                         hook=name,
-                        inner=type(inner).__qualname__,
+                        inner=name_of(type(inner)),
                         inner_place=place_of(theirs[1]),
                         held_as=held_as,
                         reason=reason,
@@ -183,9 +183,9 @@ def _why_unexposed(outer: object, name: str, inner: Any, inner_owner: type) -> s
         return "a probe with hasattr answers no, and nothing is planned"
     owner, attribute = mine
     if isinstance(inner, owner) and inner_owner is not owner:
-        return f"it inherits the default of {owner.__qualname__}, which the inner backend overrides"
+        return f"it inherits the default of {name_of(owner)}, which the inner backend overrides"
     if attribute is None or not has_body(attribute):
-        return f"{owner.__qualname__}.{name} has no body"
+        return f"{name_of(owner)}.{name} has no body"
     return ""
 
 
@@ -205,7 +205,7 @@ def _flags(outer: object, inside: list[tuple[str, Any]]) -> list[Diagnostic]:
         if mine != wanted:
             found.append(
                 unequal_flag(
-                    wrapper=type(outer).__qualname__,
+                    wrapper=name_of(type(outer)),
                     place=class_place(type(outer)),
                     flag=name,
                     mine=mine,

@@ -8,7 +8,7 @@ from typing import Any
 from .arming import STATES, state_of
 from .book import ROOTS, declarations, resolve
 from .clauses import broken
-from .contract import place_of
+from .contract import name_of, place_of
 from .creation import creation
 from .diagnostic import Diagnostic
 from .errors import HookContractError
@@ -59,7 +59,7 @@ def breaches(target: Any) -> tuple[Diagnostic, ...]:
                     clause,
                     target,
                     {},
-                    symbol=f"{cls.__qualname__}.{name}",
+                    symbol=f"{name_of(cls)}.{name}",
                     place=place_of(resolved[1]),
                     created=lambda attribute: creation(target, attribute),
                 )
@@ -80,7 +80,7 @@ def verify(target: Any) -> None:
     """
     cls = target if isinstance(target, type) else type(target)
     if not declarations(cls):
-        raise TypeError(f"{cls.__qualname__} has no guarded base: nothing to verify")
+        raise TypeError(f"{name_of(cls)} has no guarded base: nothing to verify")
     if found := breaches(target):
         raise HookContractError(found)
 
@@ -91,7 +91,7 @@ def status(target: Any) -> Status:
     if not any(k in ROOTS for k in cls.__mro__):
         return Status(True, (), ())
     state = STATES.get(cls) or state_of(cls)
-    name = cls.__qualname__
+    name = name_of(cls)
     armed = [] if state.verified else [Armed(name, "signatures")]
     if target is not cls and (record := state.records.get(id(target))) is not None:
         if record.tree:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .book import declarations
+from .contract import name_of
 from .verify import breaches
 
 __all__ = ["main_verify"]
@@ -59,5 +60,5 @@ def _found(target: str) -> tuple[Any, ...]:
             raise _NotChecked(f"has no {part!r}") from error
     cls = found if isinstance(found, type) else type(found)
     if not declarations(cls):
-        raise _NotChecked(f"{cls.__qualname__} has no guarded base: nothing to verify")
+        raise _NotChecked(f"{name_of(cls)} has no guarded base: nothing to verify")
     return breaches(found)
