@@ -10,6 +10,8 @@ __all__ = ["RULE_NAMES", "Diagnostic", "Place", "Related", "Severity"]
 Severity = Literal["error", "warning"]
 
 RULE_NAMES: dict[str, str] = {
+    "MLA001": "unused-ignore",
+    "MLA002": "invalid-ignore",
     "MLA101": "hook-signature-drift",
     "MLA102": "hook-call-mismatch",
     "MLA201": "skipped-parent-init",

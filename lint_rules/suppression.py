@@ -1,0 +1,151 @@
+"""``# mla-guard: ignore[CODE, CODE] reason``: findings that were looked at and are meant.
+
+An ignore covers its own line and, on the first line of a statement, the whole statement header.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+import tokenize
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from mla_guard.diagnostic import RULE_NAMES, Diagnostic, Place
+
+__all__ = ["MARKER", "Ignore", "apply_ignores", "read_ignores"]
+
+MARKER = b"mla-guard:"
+"""Files without these bytes hold no ignore and are not tokenized."""
+
+UNUSED = "MLA001"
+INVALID = "MLA002"
+_EXAMPLE = "# mla-guard: ignore[MLA101] reason"
+_COMMENT = re.compile(r"#\s*mla-guard:\s*(?P<body>[^#]*)")
+_BODY = re.compile(r"ignore\[(?P<codes>[^\]]*)\]")
+_LAYOUT = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENCODING)
+
+
+@dataclass(slots=True)
+class Ignore:
+    """One comment: the codes it names (each with its place) and the last line that it covers."""
+
+    codes: dict[str, Place]
+    last_line: int
+    used: set[str] = field(default_factory=set)
+
+
+def apply_ignores(
+    findings: Iterable[Diagnostic],
+    sources: Iterable[tuple[str, bytes]],
+    selects: Callable[[str], bool] = lambda code: True,
+) -> list[Diagnostic]:
+    """``findings`` less the ignored ones, and a finding for each ignore that is unused or invalid.
+
+    ``sources`` holds path and content of every file that is reported on, the paths as in
+    ``findings``, which must be complete: filter them by severity afterwards. An unused code is
+    only reported where ``selects`` says that its rule ran.
+    """
+    ignores: dict[str, list[Ignore]] = {}
+    said: list[Diagnostic] = []
+    for path, source in sources:
+        if MARKER in source:
+            ignores[path], invalid = read_ignores(path, source)
+            said += invalid
+    kept = [f for f in findings if not _ignored(f, ignores.get(f.place.path, ()))]
+    said += [
+        _warning(UNUSED, f"nothing to ignore here: {code} is not reported", place)
+        for found in ignores.values()
+        for ignore in found
+        for code, place in ignore.codes.items()
+        if code not in ignore.used and selects(code)
+    ]
+    return kept + [d for d in said if selects(d.code)]
+
+
+def _ignored(finding: Diagnostic, ignores: Iterable[Ignore]) -> bool:
+    hit = False
+    for ignore in ignores:
+        place = ignore.codes.get(finding.code)
+        if place is not None and place.line <= finding.place.line <= ignore.last_line:
+            ignore.used.add(finding.code)
+            hit = True
+    return hit
+
+
+def read_ignores(path: str, source: bytes) -> tuple[list[Ignore], list[Diagnostic]]:
+    """The ignores of one file, and a finding for each one that cannot be used.
+
+    In a file that does not tokenize, those before the error count.
+    """
+    ignores: list[Ignore] = []
+    invalid: list[Diagnostic] = []
+    for line, column, comment, last_line in _comments(source):
+        for match in _COMMENT.finditer(comment):
+            place = Place(path, line, column + match.start())
+            codes, errors = _parse(match["body"], place)
+            invalid += errors
+            if codes:
+                ignores.append(Ignore(codes, last_line))
+    return ignores, invalid
+
+
+def _parse(body: str, place: Place) -> tuple[dict[str, Place], list[Diagnostic]]:
+    """The usable codes of one comment, and what is wrong with the rest of it."""
+    match = _BODY.match(body)
+    if match is None or not match["codes"].strip():
+        written = body.strip() or "nothing"
+        message = f"an ignore names its codes, as in '{_EXAMPLE}', not {written!r}"
+        return {}, [_warning(INVALID, message, place)]
+    codes: dict[str, Place] = {}
+    errors: list[Diagnostic] = []
+    for code in (part.strip() for part in match["codes"].split(",")):
+        if code in (UNUSED, INVALID):
+            message = f"{code} is about the ignores themselves: leave it out with --ignore {code}"
+            errors.append(_warning(INVALID, message, place))
+        elif code not in RULE_NAMES:
+            errors.append(_warning(INVALID, f"unknown code {code!r}{_nearest(code)}", place))
+        elif code in codes:
+            errors.append(_warning(INVALID, f"names {code} twice", place))
+        else:
+            codes[code] = place
+    return codes, errors
+
+
+def _nearest(code: str) -> str:
+    by_name = {name: code for code, name in RULE_NAMES.items()}
+    by_name.update((code, code) for code in RULE_NAMES)
+    close = difflib.get_close_matches(code, by_name, n=1) or difflib.get_close_matches(
+        code.upper(), RULE_NAMES, n=1
+    )
+    return f" (did you mean {by_name[close[0]]}?)" if close else ""
+
+
+def _warning(code: str, message: str, place: Place) -> Diagnostic:
+    return Diagnostic(code, "warning", message, place, symbol="")
+
+
+def _comments(source: bytes) -> Iterator[tuple[int, int, str, int]]:
+    """Line, 1-based column and text of each comment with the marker, and the last line it covers.
+
+    That is the last line of the statement (header) where the comment stands on its first line.
+    """
+    waiting: list[tuple[int, int, str]] = []
+    first_line = 0
+    try:
+        for token in tokenize.tokenize(io.BytesIO(source).readline):
+            line, column = token.start
+            if token.type == tokenize.COMMENT and MARKER.decode() in token.string:
+                waiting.append((line, column + 1, token.string))
+            elif token.type not in _LAYOUT and not first_line:
+                first_line = line
+            if token.type == tokenize.NEWLINE:
+                for at, start, text in waiting:
+                    yield at, start, text, line if at == first_line else at
+                waiting.clear()
+                first_line = 0
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    for at, start, text in waiting:
+        yield at, start, text, at
