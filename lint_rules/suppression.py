@@ -21,7 +21,7 @@ MARKER = b"mla-guard:"
 
 UNUSED = "MLA001"
 INVALID = "MLA002"
-_EXAMPLE = "# mla-guard: ignore[MLA101] reason"
+_EXAMPLE = "ignore[MLA101] reason"
 _COMMENT = re.compile(r"#\s*mla-guard:\s*(?P<body>[^#]*)")
 _BODY = re.compile(r"ignore\[(?P<codes>[^\]]*)\]")
 _LAYOUT = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENCODING)
