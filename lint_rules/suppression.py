@@ -1,6 +1,7 @@
 """``# mla-guard: ignore[CODE, CODE] reason``: findings that were looked at and are meant.
 
-An ignore covers its own line and, on the first line of a statement, the whole statement header.
+An ignore covers its own line; on the first or the last line of a statement (the header of a compound
+one), where formatters may move it, it covers all of the statement's lines.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ INVALID = "MLA002"
 _EXAMPLE = "ignore[MLA101] reason"
 _COMMENT = re.compile(r"#\s*mla-guard:\s*(?P<body>[^#]*)")
 _BODY = re.compile(r"ignore\[(?P<codes>[^\]]*)\]")
-_LAYOUT = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENCODING)
+_LAYOUT = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
 
 
 @dataclass(slots=True)
 class Ignore:
-    """One comment: the codes it names (each with its place) and the last line that it covers."""
+    """One comment: where it stands, the codes that it names, and the lines that it covers."""
 
-    codes: dict[str, Place]
-    last_line: int
+    place: Place
+    codes: tuple[str, ...]
+    covers: range
     used: set[str] = field(default_factory=set)
 
 
@@ -55,10 +57,10 @@ def apply_ignores(
             said += invalid
     kept = [f for f in findings if not _ignored(f, ignores.get(f.place.path, ()))]
     said += [
-        _warning(UNUSED, f"nothing to ignore here: {code} is not reported", place)
+        _warning(UNUSED, f"nothing to ignore here: {code} is not reported", ignore.place)
         for found in ignores.values()
         for ignore in found
-        for code, place in ignore.codes.items()
+        for code in ignore.codes
         if code not in ignore.used and selects(code)
     ]
     return kept + [d for d in said if selects(d.code)]
@@ -67,8 +69,7 @@ def apply_ignores(
 def _ignored(finding: Diagnostic, ignores: Iterable[Ignore]) -> bool:
     hit = False
     for ignore in ignores:
-        place = ignore.codes.get(finding.code)
-        if place is not None and place.line <= finding.place.line <= ignore.last_line:
+        if finding.code in ignore.codes and finding.place.line in ignore.covers:
             ignore.used.add(finding.code)
             hit = True
     return hit
@@ -81,24 +82,24 @@ def read_ignores(path: str, source: bytes) -> tuple[list[Ignore], list[Diagnosti
     """
     ignores: list[Ignore] = []
     invalid: list[Diagnostic] = []
-    for line, column, comment, last_line in _comments(source):
+    for (line, column), comment, covers in _comments(source):
         for match in _COMMENT.finditer(comment):
-            place = Place(path, line, column + match.start())
+            place = Place(path, line, column + match.start() + 1)
             codes, errors = _parse(match["body"], place)
             invalid += errors
             if codes:
-                ignores.append(Ignore(codes, last_line))
+                ignores.append(Ignore(place, codes, covers))
     return ignores, invalid
 
 
-def _parse(body: str, place: Place) -> tuple[dict[str, Place], list[Diagnostic]]:
+def _parse(body: str, place: Place) -> tuple[tuple[str, ...], list[Diagnostic]]:
     """The usable codes of one comment, and what is wrong with the rest of it."""
     match = _BODY.match(body)
     if match is None or not match["codes"].strip():
         written = body.strip() or "nothing"
         message = f"an ignore names its codes, as in '{_EXAMPLE}', not {written!r}"
-        return {}, [_warning(INVALID, message, place)]
-    codes: dict[str, Place] = {}
+        return (), [_warning(INVALID, message, place)]
+    codes: list[str] = []
     errors: list[Diagnostic] = []
     for code in (part.strip() for part in match["codes"].split(",")):
         if code in (UNUSED, INVALID):
@@ -109,8 +110,8 @@ def _parse(body: str, place: Place) -> tuple[dict[str, Place], list[Diagnostic]]
         elif code in codes:
             errors.append(_warning(INVALID, f"names {code} twice", place))
         else:
-            codes[code] = place
-    return codes, errors
+            codes.append(code)
+    return tuple(codes), errors
 
 
 def _nearest(code: str) -> str:
@@ -126,26 +127,27 @@ def _warning(code: str, message: str, place: Place) -> Diagnostic:
     return Diagnostic(code, "warning", message, place, symbol="")
 
 
-def _comments(source: bytes) -> Iterator[tuple[int, int, str, int]]:
-    """Line, 1-based column and text of each comment with the marker, and the last line it covers.
-
-    That is the last line of the statement (header) where the comment stands on its first line.
-    """
-    waiting: list[tuple[int, int, str]] = []
-    first_line = 0
+def _comments(source: bytes) -> Iterator[tuple[tuple[int, int], str, range]]:
+    """Line and column, text and covered lines of each comment that may hold an ignore."""
+    waiting: list[tokenize.TokenInfo] = []
+    first = 0
     try:
         for token in tokenize.tokenize(io.BytesIO(source).readline):
-            line, column = token.start
-            if token.type == tokenize.COMMENT and MARKER.decode() in token.string:
-                waiting.append((line, column + 1, token.string))
-            elif token.type not in _LAYOUT and not first_line:
-                first_line = line
-            if token.type == tokenize.NEWLINE:
-                for at, start, text in waiting:
-                    yield at, start, text, line if at == first_line else at
+            if token.type == tokenize.COMMENT:
+                if MARKER.decode() in token.string:
+                    waiting.append(token)
+            elif token.type == tokenize.NEWLINE:
+                last = token.start[0]
+                for comment in waiting:
+                    at = comment.start[0]
+                    covers = range(first, last + 1) if at in (first, last) else range(at, at + 1)
+                    yield comment.start, comment.string, covers
                 waiting.clear()
-                first_line = 0
+                first = 0
+            elif token.type not in _LAYOUT and not first:
+                first = token.start[0]
     except (tokenize.TokenError, SyntaxError):
         pass
-    for at, start, text in waiting:
-        yield at, start, text, at
+    for comment in waiting:
+        at = comment.start[0]
+        yield comment.start, comment.string, range(at, at + 1)

@@ -102,17 +102,18 @@ def _lines(page: str) -> Iterator[tuple[int, str, bool]]:
 
 def _files(body: list[str], start: int) -> dict[str, str]:
     files: dict[str, list[str]] = {}
-    current = DEFAULT_FILE
+    current = None
     for number, line in enumerate(body, start=start + 1):
-        if match := _FILE.match(line):
+        match = _FILE.match(line)
+        if match and files and current is None:
+            raise ValueError(f"line {number}: the block's first line names no file")
+        if match and match[1] in files:
+            raise ValueError(f"line {number}: {match[1]} stands twice in one block")
+        if match:
             current = match[1]
-            if current in files:
-                raise ValueError(f"line {number}: {current} stands twice in one block")
-            if not files and number > start + 1:
-                raise ValueError(f"line {number}: the block's first line names no file")
             files[current] = []
         else:
-            files.setdefault(current, []).append(line)
+            files.setdefault(current or DEFAULT_FILE, []).append(line)
     return {path: "\n".join(lines) + "\n" for path, lines in files.items()}
 
 
