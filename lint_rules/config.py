@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from mla_guard.diagnostic import RULE_NAMES, Severity
 
+from .nearest import nearest
 from .target import TargetError, inside, project_of, resolve
 
 if TYPE_CHECKING:
@@ -206,9 +206,6 @@ def expand_codes(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 def _nearest(value: object, known: Collection[str]) -> str:
     """A suggestion to append to a message about an unknown ``value``."""
-    text = str(value)
-    by_folded = {name.casefold(): name for name in known}
-    close = difflib.get_close_matches(text.casefold().replace("_", "-"), by_folded, n=1)
-    if close:
-        return f" (did you mean {by_folded[close[0]]!r}?)"
+    if close := nearest(str(value), known):
+        return f" (did you mean {close!r}?)"
     return f" (known: {', '.join(known)})" if len(known) < 10 else ""

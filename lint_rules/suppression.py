@@ -1,12 +1,11 @@
 """``# mla-guard: ignore[CODE, CODE] reason``: findings that were looked at and are meant.
 
-An ignore covers its own line; on the first or the last line of a statement (the header of a compound
-one), where formatters may move it, it covers all of the statement's lines.
+An ignore covers its own line. On the first or the last line of a statement (the header of a
+compound one), where formatters may move it, it covers all of the statement's lines.
 """
 
 from __future__ import annotations
 
-import difflib
 import io
 import re
 import tokenize
@@ -14,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mla_guard.diagnostic import RULE_NAMES, Diagnostic, Place
+
+from .nearest import nearest
 
 __all__ = ["MARKER", "Ignore", "apply_ignores", "read_ignores"]
 
@@ -114,13 +115,10 @@ def _parse(body: str, place: Place) -> tuple[tuple[str, ...], list[Diagnostic]]:
     return tuple(codes), errors
 
 
-def _nearest(code: str) -> str:
+def _nearest(written: str) -> str:
     by_name = {name: code for code, name in RULE_NAMES.items()}
-    by_name.update((code, code) for code in RULE_NAMES)
-    close = difflib.get_close_matches(code, by_name, n=1) or difflib.get_close_matches(
-        code.upper(), RULE_NAMES, n=1
-    )
-    return f" (did you mean {by_name[close[0]]}?)" if close else ""
+    close = nearest(written, [*RULE_NAMES, *by_name])
+    return f" (did you mean {by_name.get(close, close)}?)" if close else ""
 
 
 def _warning(code: str, message: str, place: Place) -> Diagnostic:

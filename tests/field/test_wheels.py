@@ -38,5 +38,5 @@ def test_another_hash_is_refused_and_leaves_nothing_behind(
 
 
 def test_an_unknown_release_is_named() -> None:
-    with pytest.raises(KeyError, match="'0.0.1'"):
+    with pytest.raises(KeyError, match=r"'0\.0\.1'"):
         wheels.unpacked("sglang", "0.0.1")
