@@ -1,0 +1,8 @@
+"""DeepSeek's prefill over a long cached prefix: MHA, a chunk at a time."""
+
+
+class DeepseekMHAForward:
+    def forward_chunked(self, q, k, v, forward_batch):
+        if hasattr(forward_batch.attn_backend, "init_mha_chunk_metadata"):
+            forward_batch.attn_backend.init_mha_chunk_metadata(forward_batch)
+        return self.attn_mha(q, k, v, forward_batch)
