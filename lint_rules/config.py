@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -51,11 +52,12 @@ class Config:
         """Whether findings of ``severity`` are wanted."""
         return _SEVERITIES.index(severity) <= _SEVERITIES.index(self.min_severity)
 
-    def excludes(self, path: Path) -> bool:
-        """Whether a pattern of ``exclude`` leaves ``path`` unread."""
-        if not self.exclude or not inside(path, self.root):
+    def excludes(self, path: str) -> bool:
+        """Whether a pattern of ``exclude`` leaves ``path`` unread; a folder ends in a slash."""
+        prefix = f"{self.root}{os.sep}"
+        if not self.exclude or not path.startswith(prefix):
             return False
-        return _patterns(self.exclude).match_file(path.relative_to(self.root))
+        return _patterns(self.exclude).match_file(path[len(prefix) :])
 
 
 @lru_cache(maxsize=8)
