@@ -28,10 +28,10 @@ class Allowed(NamedTuple):
 
 
 PACKAGES = {
-    "mla_guard": Allowed(inside_functions=frozenset({"tomli"})),
+    "mla_guard": Allowed(inside_functions=frozenset({"tomli", "tomllib"})),
     "lint_rules": Allowed(
         at_import=frozenset({"libcst", "mla_guard", "msgspec"}),
-        inside_functions=frozenset({"pathspec", "tomli"}),
+        inside_functions=frozenset({"pathspec", "tomli", "tomllib"}),
     ),
     "mla_runtime": Allowed(
         at_import=frozenset({"mla_guard", "torch"}), inside_functions=frozenset({"flashinfer"})
