@@ -10,10 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from mla_guard.diagnostic import RULE_NAMES, Severity
-
-from .nearest import nearest
-from .target import TargetError, inside, project_of, resolve
+from lint_rules.nearest import nearest
+from lint_rules.target import TargetError, inside, project_of, resolve
+from mla_guard.diagnostic import LINT_RULES, Severity
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -195,9 +194,9 @@ def expand_codes(names: Sequence[str], where: str) -> tuple[str, ...]:
     """
     found: list[str] = []
     for name in names:
-        codes = [c for c, rule in RULE_NAMES.items() if name == rule or c.startswith(name)]
+        codes = [c for c, rule in LINT_RULES.items() if name == rule or c.startswith(name)]
         if not name or not codes:
-            near = _nearest(name, [*RULE_NAMES, *RULE_NAMES.values()])
+            near = _nearest(name, [*LINT_RULES, *LINT_RULES.values()])
             raise ConfigError(
                 f"{where}: unknown rule {name!r}, expected a code, a name or a prefix such as "
                 f"'MLA2'{near}"

@@ -12,9 +12,8 @@ import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mla_guard.diagnostic import RULE_NAMES, Diagnostic, Place
-
-from .nearest import nearest
+from lint_rules.nearest import nearest
+from mla_guard.diagnostic import LINT_RULES, Diagnostic, Place
 
 __all__ = ["MARKER", "Ignore", "apply_ignores", "read_ignores"]
 
@@ -106,7 +105,7 @@ def _parse(body: str, place: Place) -> tuple[tuple[str, ...], list[Diagnostic]]:
         if code in (UNUSED, INVALID):
             message = f"{code} is about the ignores themselves: leave it out with --ignore {code}"
             errors.append(_warning(INVALID, message, place))
-        elif code not in RULE_NAMES:
+        elif code not in LINT_RULES:
             errors.append(_warning(INVALID, f"unknown code {code!r}{_nearest(code)}", place))
         elif code in codes:
             errors.append(_warning(INVALID, f"names {code} twice", place))
@@ -116,8 +115,8 @@ def _parse(body: str, place: Place) -> tuple[tuple[str, ...], list[Diagnostic]]:
 
 
 def _nearest(written: str) -> str:
-    by_name = {name: code for code, name in RULE_NAMES.items()}
-    close = nearest(written, [*RULE_NAMES, *by_name])
+    by_name = {name: code for code, name in LINT_RULES.items()}
+    close = nearest(written, [*LINT_RULES, *by_name])
     return f" (did you mean {by_name.get(close, close)}?)" if close else ""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import __version__
+from mla_guard import __version__
 
 if TYPE_CHECKING:
     from lint_rules.config import Config
@@ -226,6 +226,6 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from .verify_cli import main_verify
+    from mla_guard.verify_cli import main_verify
 
     return main_verify(arguments.targets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["RULE_NAMES", "Diagnostic", "Place", "Related", "Severity"]
+__all__ = ["LINT_RULES", "RULE_NAMES", "Diagnostic", "Place", "Related", "Severity"]
 
 Severity = Literal["error", "warning"]
 
@@ -22,6 +22,9 @@ RULE_NAMES: dict[str, str] = {
     "MLA303": "over-promising-delegation",
 }
 """Every code that a finding or a refusal can carry, with its name."""
+
+LINT_RULES: dict[str, str] = {c: name for c, name in RULE_NAMES.items() if c < "MLA4"}
+"""Those that the linter can report; from MLA401 on only the guard knows, at run time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

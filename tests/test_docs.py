@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lint_rules.config import load_config
-from mla_guard.diagnostic import RULE_NAMES
+from mla_guard.diagnostic import LINT_RULES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_the_first_command_installs_no_torch() -> None:
 
 def test_every_rule_stands_in_the_table() -> None:
     rows = re.findall(r"^\| (MLA\d{3}) \| ([a-z-]+) \|", README, re.MULTILINE)
-    assert sorted(rows) == sorted(RULE_NAMES.items())
+    assert sorted(rows) == sorted(LINT_RULES.items())
 
 
 def test_the_settings_shown_are_accepted(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lint_rules.config import Config, ConfigError, expand_codes, load_config
-from mla_guard.diagnostic import RULE_NAMES
+from mla_guard.diagnostic import LINT_RULES
 
 
 @pytest.fixture
@@ -164,8 +164,8 @@ def test_exclude_is_relative_to_the_project(tmp_path: Path) -> None:
 
 def test_ignore_wins_over_select() -> None:
     config = Config(select=expand_codes(["MLA3"], "--select"), ignore=("MLA302",))
-    assert [code for code in RULE_NAMES if config.selects(code)] == ["MLA301", "MLA303"]
-    assert [code for code in RULE_NAMES if Config().selects(code)] == list(RULE_NAMES)
+    assert [code for code in LINT_RULES if config.selects(code)] == ["MLA301", "MLA303"]
+    assert [code for code in LINT_RULES if Config().selects(code)] == list(LINT_RULES)
 
 
 def test_min_severity_is_a_threshold() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from lint_rules.pages import PageError, page, summary
-from mla_guard.diagnostic import RULE_NAMES
+from mla_guard.diagnostic import LINT_RULES
 
-from .pages_harness import ANNOUNCING, SECTIONS, SILENT, Block, blocks, findings, sections, write
+from tests.lint.pages_harness import ANNOUNCING, SECTIONS, SILENT, Block, blocks, findings, sections, write
 
 
 def _cases() -> list[pytest.ParameterSet]:
     cases = []
-    for code in RULE_NAMES:
+    for code in LINT_RULES:
         try:
             found = blocks(page(code))
         except (PageError, ValueError):
@@ -23,10 +23,10 @@ def _cases() -> list[pytest.ParameterSet]:
     return cases
 
 
-@pytest.mark.parametrize("code", RULE_NAMES)
+@pytest.mark.parametrize("code", LINT_RULES)
 def test_page_is_complete(code: str) -> None:
     text = page(code)
-    assert text.splitlines()[0] == f"# {code}: {RULE_NAMES[code]}"
+    assert text.splitlines()[0] == f"# {code}: {LINT_RULES[code]}"
     assert tuple(sections(text)) == SECTIONS
     assert summary(code).endswith(".")
     assert {block.section for block in blocks(text)} == {ANNOUNCING, *SILENT}

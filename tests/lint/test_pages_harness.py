@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .pages_harness import Block, Expected, blocks, expectations, sections
+from tests.lint.pages_harness import Block, Expected, blocks, expectations, sections
 
 PAGE = """\
 # MLA101: hook-signature-drift
