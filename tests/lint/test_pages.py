@@ -9,7 +9,16 @@ import pytest
 from lint_rules.pages import PageError, page, summary
 from mla_guard.diagnostic import LINT_RULES
 
-from tests.lint.pages_harness import ANNOUNCING, SECTIONS, SILENT, Block, blocks, findings, sections, write
+from tests.lint.pages_harness import (
+    ANNOUNCING,
+    SECTIONS,
+    SILENT,
+    Block,
+    blocks,
+    findings,
+    sections,
+    write,
+)
 
 
 def _cases() -> list[pytest.ParameterSet]:
