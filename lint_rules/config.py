@@ -71,7 +71,7 @@ def load_config(targets: Sequence[Path]) -> Config:
 
     That is ``src`` of the ``[tool.mla-guard]`` that governs the targets, else the project around
     each target: the nearest ancestor with a ``pyproject.toml``, else the target itself. A target
-    outside of it is read as well.
+    that has nothing in common with ``src`` is read as well.
     """
     projects = dict.fromkeys(project_of(target) for target in targets)
     tables = [(project, table) for project in projects if (table := _table(project)) is not None]
@@ -82,7 +82,9 @@ def load_config(targets: Sequence[Path]) -> Config:
         return Config(src=_outermost(projects))
     [(project, table)] = tables
     config = _parse(table, project)
-    return replace(config, src=_outermost([*(config.src or projects), *targets]))
+    src = config.src or tuple(projects)
+    apart = [t for t in targets if not any(inside(t, s) or inside(s, t) for s in src)]
+    return replace(config, src=_outermost([*src, *apart]))
 
 
 def _outermost(paths: Collection[Path]) -> tuple[Path, ...]:

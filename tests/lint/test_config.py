@@ -64,7 +64,11 @@ def test_a_target_outside_src_is_read_too(project: Path) -> None:
     configure(project, 'src = ["engine"]')
     assert load_config([project / "plugins"]).src == (project / "engine", project / "plugins")
     assert load_config([project / "engine" / "attention"]).src == (project / "engine",)
-    assert load_config([project]).src == (project,)
+
+
+def test_a_target_around_src_adds_nothing(project: Path) -> None:
+    configure(project, 'src = ["engine"]')
+    assert load_config([project]).src == (project / "engine",)
 
 
 def test_src_may_name_an_installed_package(project: Path) -> None:
