@@ -77,6 +77,6 @@ def test_the_verb_prints_every_finding_and_exits_0(
     output = capsys.readouterr()
     assert output.err == ""
     assert output.out.startswith(f"{DESCRIPTION}\n\nengine/")
-    assert output.out.endswith("\nFound 8 errors in 9 backend classes (11 files).\n")
+    assert output.out.endswith("\nFound 8 errors in 9 backend classes (12 files).\n")
     for finding in findings(engine):
         assert finding.headline().replace(f"{tmp_path}/", "") in output.out

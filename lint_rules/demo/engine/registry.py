@@ -1,5 +1,6 @@
 """Which backend serves which configuration."""
 
+from engine.base import AttentionBackend
 from engine.flashinfer_mla import FlashInferMLABackend
 from engine.flashmla import FlashMLABackend
 from engine.tokenspeed_mla import TokenspeedMLABackend
@@ -16,7 +17,7 @@ ATTENTION_BACKENDS = {
 }
 
 
-def create_attention_backend(runner, server_args):
+def create_attention_backend(runner, server_args) -> AttentionBackend:
     backend = ATTENTION_BACKENDS[server_args.attention_backend](runner)
     if runner.model_config.linear_layers:
         backend = HybridLinearBackend(backend, runner.model_config.full_layers)
