@@ -1,7 +1,7 @@
 import torch
 
 from engine.base import AttentionBackend
-from engine.kernels import BatchMLADecode, RaggedPrefill
+from engine.kernels import BatchMLADecode, RaggedPrefill, ragged_prefill
 from engine.server_args import get_global_server_args
 
 
@@ -47,4 +47,4 @@ class FlashInferMLABackend(AttentionBackend):
         return self.decode_wrapper.run(q, forward_batch.kv_buffer(layer.layer_id))
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return forward_batch.prefill_wrapper.run(q, k, v)
+        return ragged_prefill(q, k, v, forward_batch.seq_lens)
