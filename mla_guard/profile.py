@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,8 +34,11 @@ def load_profile(name: str | Path) -> Terms:
         path = _HERE / f"{name}.toml"
         if str(name) not in profile_names():
             raise ValueError(f"unknown profile {str(name)!r}{_nearest(str(name), profile_names())}")
-    toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    return terms_of(toml.loads(path.read_text(encoding="utf-8")), where=str(path))
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return terms_of(tomllib.loads(path.read_text(encoding="utf-8")), where=str(path))
 
 
 def terms_of(table: Mapping[str, Any], *, where: str = "profile") -> Terms:

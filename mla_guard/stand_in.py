@@ -31,11 +31,33 @@ class Around(Protocol):
     ) -> AbstractContextManager[Done]: ...
 
 
+_START = {"coroutine": "async def", "stream": "async def"}
+_RETURN = {
+    "plain": "return __mla_guard__(args, kwargs)",
+    "coroutine": "return await __mla_guard__(args, kwargs)",
+    "generator": "return (yield from __mla_guard__(args, kwargs))",
+    # An asynchronous generator has no "yield from".
+    "stream": """stream = __mla_guard__(args, kwargs)
+        try:
+            item = await stream.asend(None)
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await stream.aclose()
+                    raise
+                except BaseException as error:
+                    item = await stream.athrow(error)
+                else:
+                    item = await stream.asend(sent)
+        except StopAsyncIteration:
+            return""",
+}
 _SOURCE = """
-def outer({names}):
+def outer({parameters}):
     {start} stand_in(*args, __mla_guard__, **kwargs):
-        if 0: {names}
-        return ({call}__mla_guard__(args, kwargs))
+        if 0: {use}
+        {body}
 """
 
 
@@ -45,11 +67,12 @@ def _template(flavour: str, names: tuple[str, ...]) -> CodeType:
 
     Only then can the two exchange their code, and can a debugger look into the frame.
     """
-    start = "async def" if flavour == "coroutine" else "def"
-    call = {"coroutine": "await ", "generator": "yield from "}.get(flavour, "")
-    source = _SOURCE.format(names=", ".join(names) or "_", start=start, call=call)
-    if not names:
-        source = source.replace("if 0: _", "")
+    source = _SOURCE.format(
+        parameters=", ".join(names),
+        start=_START.get(flavour, "def"),
+        use=", ".join(names) or "pass",
+        body=_RETURN[flavour],
+    )
     outer = compile(source, STAND_IN, "exec").co_consts[0]
     return next(c for c in outer.co_consts if isinstance(c, CodeType))
 
@@ -57,6 +80,8 @@ def _template(flavour: str, names: tuple[str, ...]) -> CodeType:
 def _flavour(function: Callable[..., Any]) -> str:
     if inspect.iscoroutinefunction(function):
         return "coroutine"
+    if inspect.isasyncgenfunction(function):
+        return "stream"
     return "generator" if inspect.isgeneratorfunction(function) else "plain"
 
 
@@ -78,6 +103,7 @@ class StandIn:
             "coroutine": self._call_coroutine,
             "generator": self._call_generator,
             "plain": self._call,
+            "stream": self._call,
         }[flavour]
         if isinstance(original, FunctionType):
             names, closure = original.__code__.co_freevars, original.__closure__

@@ -440,7 +440,13 @@ def test_coroutines_generators_and_async_generators() -> None:
 
         async def stream(self, n: int) -> Any:
             for i in range(n):
-                yield i
+                try:
+                    await asyncio.sleep(0)
+                    sent = yield i
+                    if sent is not None:
+                        yield sent
+                except KeyError:
+                    yield "caught"
 
     good = Good()
     originals = {name: body(Base, name) for name in ("wait", "count", "stream")}
@@ -453,10 +459,19 @@ def test_coroutines_generators_and_async_generators() -> None:
         next(generator)
     assert stopped.value.value == 2
 
-    async def collect() -> list[int]:
-        return [i async for i in good.stream(3)]
+    assert inspect.isasyncgenfunction(good.stream)
 
-    assert asyncio.run(collect()) == [0, 1, 2]
+    async def collect() -> list[object]:
+        stream: Any = good.stream(3)
+        seen = [await stream.asend(None), await stream.asend("sent")]
+        seen.append(await stream.athrow(KeyError()))
+        seen += [i async for i in stream]
+        stream = Good().stream(3)
+        seen.append(await stream.__anext__())
+        await stream.aclose()
+        return seen
+
+    assert asyncio.run(collect()) == [0, "sent", "caught", 1, 2, 0]
     assert status(good).armed == ()
     assert {name: body(Base, name) for name in originals} == originals
 
