@@ -162,6 +162,29 @@ def super_target(call: Call, owner: Klass, klass: Klass, receiver: str) -> Membe
     return None
 
 
+def _calls_up(klass: Klass, member: Member, function: Function) -> bool:
+    """Whether ``member`` runs ``function`` through a chain of ``super()`` calls."""
+    current: Member | None = member
+    for _ in range(len(klass.mro)):
+        if current is None or current.function is None:
+            return False
+        if current.function is function:
+            return True
+        receiver = current.function.params[0].name if current.function.params else ""
+        current = next(
+            (
+                target
+                for event in current.function.events
+                if isinstance(event, CallEvent)
+                and (target := super_target(event.call, current.owner, klass, receiver))
+                is not None
+                and target.name == function.name
+            ),
+            None,
+        )
+    return False
+
+
 @dataclass
 class _Walk:
     creations: list[Creation] = field(default_factory=list)
@@ -307,6 +330,22 @@ class Flow:
             for name, writes in self.klass.stored.items()
             if any(id(function) not in self._walk.visited for _, function, _ in writes)
         }
+
+    @cached_property
+    def stored_later_reachable(self) -> set[str]:
+        """Attributes that a method which an instance still runs stores after construction."""
+        klass = self.klass
+        found: set[str] = set()
+        for name, writes in klass.stored.items():
+            for owner, function, _ in writes:
+                if id(function) in self._walk.visited or function.name == "__init__":
+                    continue
+                member = klass.members.get(function.name)
+                if member is None or member.function is None:
+                    continue
+                if member.function is function or _calls_up(klass, member, function):
+                    found.add(name)
+        return found
 
     @cached_property
     def definitions(self) -> dict[str, Expr]:
