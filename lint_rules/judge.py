@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from lint_rules.exposure import View, is_test
-from lint_rules.facts import Attr, CallEvent, Name, dotted
+from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
 from lint_rules.flow import Flow
-from lint_rules.gaps import Gap, arguments, gaps
+from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.places import Places
 from mla_guard.diagnostic import Related
@@ -31,6 +31,7 @@ class Judge:
         self.view = View(project, backend_roots)
         self.places = Places(sources)
         self._flows: dict[Klass, Flow] = {}
+        self._foreign: dict[Klass, Foreign] = {}
 
     @cached_property
     def classes(self) -> list[Klass]:
@@ -54,6 +55,15 @@ class Judge:
     def gaps(self) -> list[Gap]:
         return list(gaps(self.view))
 
+    def foreign_to(self, klass: Klass, inner: Klass) -> bool:
+        """Whether the wrapper ``klass`` was evidently not written for backends such as ``inner``."""
+        wrapper = self.view.wrapper(klass)
+        if wrapper is None:
+            return False
+        if klass not in self._foreign:
+            self._foreign[klass] = foreign(self.view, wrapper)
+        return self._foreign[klass].excludes(inner)
+
     def flow(self, klass: Klass) -> Flow:
         found = self._flows.get(klass)
         if found is None:
@@ -69,19 +79,32 @@ class Judge:
         return any(
             klass.is_a(k) and k.root is not k
             for typed in self.view.types.held(klass).values()
-            for k in typed.classes
+            for k in typed.named
         )
 
     def hooks(self, klass: Klass) -> list[Member]:
-        """The methods that the engine or a wrapper calls on an instance of ``klass``."""
-        declared = klass.root.members if klass.root is not None else {}
+        """The methods that the engine or a wrapper calls on an instance of ``klass``.
+
+        Those that the base class declares, and those that some use in the tree reaches. A class
+        without a base class of its own has every public method.
+        """
+        declared = klass.root.members if klass.root is not None else None
+        return [
+            m
+            for m in self.public(klass)
+            if declared is None
+            or m.name in declared
+            or any(u.admits(klass, self.view) for u in self.view.uses.get(m.name, ()))
+        ]
+
+    def public(self, klass: Klass) -> list[Member]:
+        """Every public method and property of an instance of ``klass``."""
         return [
             m
             for name, m in klass.members.items()
             if m.function is not None
             and kind_of(m.function) in {"method", "property"}
             and not name.startswith("_")
-            and (name in declared or name in self.view.uses or klass.root not in self.view.roots)
         ]
 
     def calls_between(
@@ -111,21 +134,28 @@ class Judge:
         return found
 
     def built(self, klass: Klass) -> list[Related]:
-        """Where the tree constructs ``klass`` itself, outside of tests."""
-        return self._built.get(klass, [])
+        """Where the tree constructs ``klass`` itself, or hands it out, outside of tests."""
+        return [
+            self.places.related(path, line, klass.name, message)
+            for path, line, message in self._built.get(klass, ())
+        ]
 
     @cached_property
-    def _built(self) -> dict[Klass, list[Related]]:
-        found: dict[Klass, list[Related]] = {}
+    def _built(self) -> dict[Klass, list[tuple[str, int, str]]]:
+        found: dict[Klass, list[tuple[str, int, str]]] = {}
         for scope in self.view.types.scopes():
             if is_test(scope.path):
                 continue
             for event in scope.function.events:
-                if isinstance(event, CallEvent):
-                    name = dotted(event.call.func)
-                    for klass in self.project.resolve(scope.path, name) if name else ():
-                        place = self.places.at(scope.path, event.line, name.rpartition(".")[2])
-                        found.setdefault(klass, []).append(
-                            Related(place, f"{scope.symbol} builds a {klass.name}")
-                        )
+                value = (
+                    event.call.func
+                    if isinstance(event, CallEvent)
+                    else event.value if isinstance(event, (Bind, Return)) else None
+                )
+                name = dotted(value) if value is not None else ""
+                for klass in self.project.resolve(scope.path, name) if name else ():
+                    what = "builds a" if isinstance(event, CallEvent) else "hands out"
+                    found.setdefault(klass, []).append(
+                        (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
+                    )
         return found

@@ -41,37 +41,50 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
     call = arguments(use.call)
     failing: dict[Member, tuple[str, ...]] = {}
     binding = 0
-    for declared in sorted(use.typed.classes, key=lambda k: (k.path, k.line)):
-        for klass in (declared, *sorted(declared.descendants, key=lambda k: (k.path, k.line))):
-            member = klass.method(name)
-            if member is None or member.function is None or is_test(klass.path):
-                continue
-            if is_abstract(member.function) or kind_of(member.function) == "property":
-                continue
-            if not use.admits(klass, judge.view) or judge.plays_another_role(klass):
-                continue
-            errors = binding_errors(shape(member.function), call)
-            if not errors:
-                binding += 1
-            elif member not in failing and _promised(klass, member, call):
-                failing[member] = errors
-    if not failing or not binding:
-        return
-    first, reasons = next(iter(failing.items()))
+    inside = use.scope.klass if use.scope.klass in judge.view.backends else None
+    for klass in use.typed.possible:
+        member = klass.method(name)
+        if member is None or member.function is None or is_test(klass.path):
+            continue
+        if is_abstract(member.function) or kind_of(member.function) == "property":
+            continue
+        if not use.admits(klass, judge.view):
+            continue
+        if judge.plays_another_role(klass) and klass not in use.typed.exact:
+            continue
+        if inside is not None and judge.foreign_to(inside, klass):
+            continue
+        errors = binding_errors(shape(member.function), call)
+        if not errors:
+            binding += 1
+        elif member not in failing:
+            failing[member] = errors
+    if binding:
+        # where others accept the call, what refuses it must have promised to accept it; that
+        # override is a finding of its own, which names its callers outside of wrappers
+        failing = {
+            m: errors
+            for m, errors in failing.items()
+            if inside is not None and _promised(m.owner, m, call)
+        }
+    if failing:
+        yield _refused(judge, name, use, call, failing)
+
+
+def _refused(
+    judge: Judge, name: str, use: Use, call: Call, failing: dict[Member, tuple[str, ...]]
+) -> Diagnostic:
+    first = next(iter(failing))
     assert first.function is not None
     others = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
-    yield Diagnostic(
+    return Diagnostic(
         "MLA102",
         "error",
         f"{name}{call} does not bind to {first.symbol}{format_shape(shape(first.function))}{others}",
         judge.places.at(use.scope.path, use.line, _called_as(use, name)),
         use.scope.symbol,
-        tuple(
-            Related(judge.places.member(m), f"{m.symbol} is defined here") for m in failing
-        ),
-        tuple(
-            f"{m.symbol} {reason}" for m, found in failing.items() for reason in found
-        ),
+        tuple(Related(judge.places.member(m), f"{m.symbol} is defined here") for m in failing),
+        tuple(f"{m.symbol} {reason}" for m, found in failing.items() for reason in found),
         f"TypeError as soon as {show(use.base)} is a {first.owner.name}. Pass only what every "
         "backend accepts, or widen the implementation.",
     )

@@ -45,10 +45,11 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
     for item in found:
         by_declaration.setdefault(id(item.declared.function), []).append(item)
     for group in by_declaration.values():
-        if _base_is_wrong(judge, group):
-            yield _at_base(judge, group)
-        else:
-            for item in group:
+        agreed = _base_is_wrong(group)
+        if agreed:
+            yield _at_base(judge, agreed)
+        for item in group:
+            if item not in agreed:
                 yield _at_override(judge, item)
 
 
@@ -62,10 +63,15 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
         declared = declaration(klass, name)
         if declared is None or declared.function is None:
             continue
+        role = judge.view.role_of(klass)
+        if role is not None and not declared.owner.is_a(role):
+            continue  # the callers of an inner family declare what they hold by its own base
         kinds = {kind_of(function), kind_of(declared.function)}
         if kinds & {"property", "setter"}:
             continue
         reasons = drift(promise_of(declared), shape(function))
+        if klass.root not in judge.view.roots and all(r.startswith("renames") for r in reasons):
+            continue  # next to the backends, hooks are called by position
         if reasons and not _own_protocol(judge, klass, member, declared):
             yield _Drift(member, declared, reasons)
 
@@ -107,20 +113,24 @@ def _calls(function: Function, name: str) -> bool:
     )
 
 
-def _base_is_wrong(judge: Judge, group: list[_Drift]) -> bool:
+def _base_is_wrong(group: list[_Drift]) -> list[_Drift]:
+    """The overrides that differ from the declaration in the same way, where none keeps to it."""
     declared = group[0].declared
-    shapes = {shape(item.override.function) for item in group if item.override.function}
-    if len(group) < _AGREEING or len(shapes) != 1:
-        return False
-    agreeing = [
+    by_reasons: dict[tuple[str, ...], list[_Drift]] = {}
+    for item in group:
+        by_reasons.setdefault(item.reasons, []).append(item)
+    agreed = max(by_reasons.values(), key=len)
+    drifting = {item.override.owner for item in group}
+    keeping = [
         k
         for k in declared.owner.descendants
         if (m := k.own.get(declared.name)) is not None
         and m.function is not None
         and not is_abstract(m.function)
-        and shape(m.function) not in shapes
+        and k not in drifting
+        and declaration(k, declared.name) == declared
     ]
-    return not agreeing
+    return agreed if len(agreed) >= _AGREEING and not keeping else []
 
 
 def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
@@ -131,15 +141,19 @@ def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
         "MLA101",
         "warning",
         f"{declared.symbol} promises {format_shape(promise_of(declared))}, "
-        f"but all {len(group)} overrides take {format_shape(shape(first.function))}",
+        f"but {len(group)} overrides agree on another signature: {'; '.join(group[0].reasons)}",
         judge.places.member(declared),
         declared.symbol,
         tuple(
             Related(judge.places.member(item.override), f"{item.override.symbol} overrides it")
             for item in group
         ),
-        tuple(f"each override {reason}" for reason in group[0].reasons),
-        "Declare on the base what the overrides take.",
+        (
+            f"{first.symbol} takes {format_shape(shape(first.function))}",
+            *(f"each override {reason}" for reason in group[0].reasons),
+        ),
+        "Declare on the base what the overrides take. "
+        "Latent: a call by the names of the base raises TypeError.",
     )
 
 

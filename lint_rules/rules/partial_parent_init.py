@@ -47,7 +47,7 @@ def _lost(judge: Judge, klass: Klass, flow: Flow, passed: Passed) -> list[Readin
     found: list[Reading] = []
     for reading in flow.readings(judge.hooks(klass), gone):
         path = [flow.normal(part) for part in reading.path]
-        if satisfiable([*flow.invariants, *path]):
+        if satisfiable(flow.premises(path)):
             found.append(reading)
     return found
 

@@ -125,10 +125,7 @@ def _hands_on(outer: Wrapper, gap: Gap) -> bool:
     return any(
         d.name == gap.name
         and any(
-            gap.wrapper.klass.is_a(k)
-            for attr in d.attrs
-            if attr in outer.held
-            for k in outer.held[attr].classes
+            outer.held[attr].holds(gap.wrapper.klass) for attr in d.attrs if attr in outer.held
         )
         for d in outer.delegations
     )

@@ -87,12 +87,13 @@ def _contradiction(flow: Flow, reading: Reading, condition: Expr) -> Expr | None
     for index, part in enumerate(path):
         if not isinstance(part, Or):
             continue
-        rest = [*flow.invariants, *path[:index], *path[index + 1 :]]
+        rest = [*path[:index], *path[index + 1 :]]
         for disjunct in part.items:
-            premises = [*rest, disjunct]
+            premises = flow.premises([*rest, disjunct])
             if satisfiable(premises) and not satisfiable([*premises, condition]):
                 return disjunct
-    if path and satisfiable(path) and not satisfiable([*flow.invariants, *path, condition]):
+    whole = flow.premises(path)
+    if path and satisfiable(whole) and not satisfiable([*whole, condition]):
         return conjunction(path)
     return None
 
