@@ -112,7 +112,7 @@ class Scope:
         """The conditions under which an event happens, outermost first."""
         found: list[Expr] = []
         while cond != -1:
-            cond, expr = self.function.conditions[cond]
+            cond, expr, _ = self.function.conditions[cond]
             found.append(expr)
         found.reverse()
         return found

@@ -1,0 +1,104 @@
+"""The guard's checks as a function, and what is still to be checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .arming import STATES, state_of
+from .book import ROOTS, declarations, resolve
+from .clauses import broken
+from .contract import name_of, place_of
+from .creation import creation
+from .diagnostic import Diagnostic
+from .errors import HookContractError
+from .judge import class_breaches, clauses_of, held_to
+from .tree import tree_breaches, within
+
+__all__ = ["Armed", "Status", "breaches", "status", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """One thing that is still to be verified, or that waits for what is to come.
+
+    ``what`` is ``"signatures"``, ``"wrapped"`` (what an instance wraps) or the kind of a clause,
+    ``text`` and ``phase`` are those of the clause, ``postponed`` why a due check was put off.
+    """
+
+    class_name: str
+    what: str
+    hook: str = ""
+    text: str = ""
+    phase: str | None = None
+    postponed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """``verified``: nothing is armed. ``installed``: hooks that a stand-in intercepts now."""
+
+    verified: bool
+    armed: tuple[Armed, ...]
+    installed: tuple[str, ...]
+
+
+def breaches(target: Any) -> tuple[Diagnostic, ...]:
+    """Every breach of a class, or of an instance and what it wraps."""
+    if isinstance(target, type):
+        return tuple(class_breaches(target))
+    cls = type(target)
+    found = class_breaches(cls)
+    clauses = clauses_of(cls)
+    for name in clauses:
+        if (resolved := resolve(cls, name)) is None:
+            continue
+        for clause in clauses.get(name, ()):
+            if clause.kind == "requires":
+                breach = broken(
+                    clause,
+                    target,
+                    {},
+                    symbol=f"{name_of(cls)}.{name}",
+                    place=place_of(resolved[1]),
+                    created=lambda attribute: creation(target, attribute),
+                )
+                if breach is not None:
+                    found.append(held_to(breach, cls, name, clause))
+    found += tree_breaches(target)
+    for inner in within(target):
+        found += class_breaches(type(inner))
+    return tuple({(d.code, d.message, d.place): d for d in found}.values())
+
+
+def verify(target: Any) -> None:
+    """Check a class, or an instance and the tree of what it wraps, without calling a hook.
+
+    Clauses about a call (``assumes``, ``after``, ``ensures``) have none to judge. Raises
+    :class:`HookContractError` with every breach, and :class:`TypeError` where the class has no
+    guarded base and nothing could be checked.
+    """
+    cls = target if isinstance(target, type) else type(target)
+    if not declarations(cls):
+        raise TypeError(f"{name_of(cls)} has no guarded base: nothing to verify")
+    if found := breaches(target):
+        raise HookContractError(found)
+
+
+def status(target: Any) -> Status:
+    """What is still to be verified about a class or an instance."""
+    cls = target if isinstance(target, type) else type(target)
+    if not any(k in ROOTS for k in cls.__mro__):
+        return Status(True, (), ())
+    state = STATES.get(cls) or state_of(cls)
+    name = name_of(cls)
+    armed = [] if state.verified else [Armed(name, "signatures")]
+    if target is not cls and (record := state.records.get(id(target))) is not None:
+        if record.tree:
+            armed.append(Armed(name, "wrapped"))
+        armed += [
+            Armed(name, c.kind, hook, c.text, c.phase, record.postponed.get(c, ""))
+            for hook, clauses in record.pending.items()
+            for c in clauses
+        ]
+    return Status(not armed, tuple(armed), tuple(sorted(state.installed)))
