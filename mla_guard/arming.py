@@ -11,7 +11,7 @@ from typing import Any
 from .book import BORROWED, MISSING, declarations, hook_names, modes_of, resolve
 from .contract import attribute_shape, function_of, kind_of, underlying
 from .first_call import FirstCall, Record
-from .judge import clauses_of
+from .judge import class_breaches, clauses_of
 from .lock import locked, when_free
 from .stand_in import StandIn, rebuilt
 from .tree import members
@@ -142,7 +142,14 @@ class ClassState:
         shielded = name in BORROWED.get(cls, ()) and name not in self.installed
         if name in self.installed or (name in vars(cls) and not shielded):
             return
-        needed = _meets_stand_in(cls, name) and is_transparent(cls, name)
+        above = met(cls, name)
+        if above is not None and not is_transparent(cls, name):
+            # A diamond below leaves no place for a shield: have the class above verified now.
+            if not above.verified and not class_breaches(above.cls):
+                above.is_verified()
+                above.settle()
+            above = None
+        needed = above is not None
         if needed and not shielded:
             resolved = resolve(cls, name)
             assert resolved is not None
@@ -242,12 +249,13 @@ def passed_by(cls: type, name: str) -> list[type]:
     return []
 
 
-def _meets_stand_in(cls: type, name: str) -> bool:
+def met(cls: type, name: str) -> ClassState | None:
+    """The state of the class above whose stand-in ``cls`` would find for ``name``."""
     for owner in cls.__mro__[1:]:
         if name in vars(owner):
             state = STATES.get(owner)
-            return state is not None and name in state.installed
-    return False
+            return state if state is not None and name in state.installed else None
+    return None
 
 
 STATES: weakref.WeakKeyDictionary[type, ClassState] = weakref.WeakKeyDictionary()
