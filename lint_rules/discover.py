@@ -82,6 +82,8 @@ def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] =
     using = {p for p, data in sources.items() if any(n in data for n in short)}
     family |= {name: files | family.get(name, set()) for name, files in beside.items()}
     defining |= {path for files in beside.values() for path in files}
+    building = _shortest(n for n in beside if n not in {r.rpartition(".")[2] for r in companions})
+    using |= {p for p in _pool(beside, sources) if any(b in sources[p] for b in building)}
     return Scan(
         sources, family, needles, defining, frozenset((using | mentioning) - defining), unreadable
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -59,7 +60,10 @@ class Use:
 
     def admits(self, klass: Klass, view: View) -> bool:
         """Whether an instance of ``klass`` can reach this use, by the guards around it."""
-        if not any(klass.is_a(k) for k in self.typed.classes):
+        if not self.typed.holds(klass) or not view.in_role(klass, self.typed):
+            return False
+        beside = view.neighbourhood(self.scope.path)
+        if beside and not klass.path.startswith(beside):
             return False
         path = conjunction(map(formula, self.scope.path_of(self.cond)))
         for item in path.items if isinstance(path, And) else (path,):
@@ -149,15 +153,14 @@ class Wrapper:
     held: dict[str, Typed]
     delegations: list[Delegation] = field(default_factory=list)
 
-    def inner(self, attrs: frozenset[str] | None = None) -> list[Klass]:
+    def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
-        found: dict[Klass, None] = {}
-        for name, typed in self.held.items():
-            if attrs is None or name in attrs:
-                for declared in typed.classes:
-                    for klass in (declared, *declared.descendants):
-                        if not klass.is_a(self.klass) and klass is not klass.root:
-                            found[klass] = None
+        found = {
+            klass
+            for typed in self.held.values()
+            for klass in typed.possible
+            if not klass.is_a(self.klass) and klass is not klass.root and view.in_role(klass, typed)
+        }
         return sorted(found, key=lambda k: (k.path, k.line))
 
 
@@ -170,10 +173,47 @@ class View:
         self.types = Types(project, roots)
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
         self._outside: set[str] | None = None
+        self._neighbourhoods: dict[str, str] = {}
 
     @cached_property
     def backends(self) -> list[Klass]:
         return [k for k in self.project.backends if k.root in self.types.roots]
+
+    def neighbourhood(self, path: str) -> str:
+        """The folder to whose backends the code in the file ``path`` belongs, empty for any.
+
+        Code that stands nearer to some backend than to the base class, in a folder for one platform
+        say, addresses the backends of that folder.
+        """
+        found = self._neighbourhoods.get(path)
+        if found is None:
+            roots = max((_shared(path, root.path) for root in self.roots), key=len, default="")
+            near = max((_shared(path, k.path) for k in self.backends), key=len, default="")
+            found = self._neighbourhoods[path] = near if len(near) > len(roots) else ""
+        return found
+
+    @cached_property
+    def roles(self) -> frozenset[Klass]:
+        """Bases of a family within the family, with callers and signatures of their own.
+
+        A class below the root that some backend declares as the type of what it holds, beside what
+        it declares with the root: linear attention next to full attention.
+        """
+        found: set[Klass] = set()
+        for klass in self.backends:
+            declared = [k for t in self.types.held(klass).values() for k in t.classes]
+            if any(k is k.root for k in declared):
+                found.update(k for k in declared if k is not k.root and k.children)
+        return frozenset(found)
+
+    def role_of(self, klass: Klass) -> Klass | None:
+        """The base of the inner family that ``klass`` belongs to, or None."""
+        return next((k for k in klass.mro if k in self.roles), None)
+
+    def in_role(self, klass: Klass, typed: Typed) -> bool:
+        """Whether code that holds ``typed`` addresses ``klass``: not a role of which it is unaware."""
+        role = self.role_of(klass)
+        return role is None or any(k.is_a(role) for k in typed.named)
 
     @cached_property
     def uses(self) -> dict[str, list[Use]]:
@@ -324,7 +364,7 @@ class View:
 
     def _configured(self, base: Expr, klass: Klass, scope: Scope) -> bool:
         typed = self._single(scope, base)
-        return typed is not None and typed.outer and any(klass.is_a(k) for k in typed.classes)
+        return typed is not None and typed.outer and typed.holds(klass)
 
     def _written_outside(self, name: str) -> bool:
         if self._outside is None:
@@ -350,7 +390,12 @@ class View:
         return found
 
     def wrapper(self, klass: Klass) -> Wrapper | None:
-        return next((w for w in self.wrappers if w.klass is klass), None)
+        """The wrapper that ``klass`` is, or None."""
+        return self._by_class.get(klass)
+
+    @cached_property
+    def _by_class(self) -> dict[Klass, Wrapper]:
+        return {w.klass: w for w in self.wrappers}
 
     def _delegations(self, wrapper: Wrapper) -> Iterator[Delegation]:
         for member in wrapper.klass.members.values():
@@ -428,7 +473,7 @@ class View:
     def implementers(self, wrapper: Wrapper, name: str) -> list[Klass]:
         """Inner classes that give ``name`` a meaning of their own."""
         found: list[Klass] = []
-        for klass in wrapper.inner():
+        for klass in wrapper.inner(self):
             exposure = self.exposure(klass, name)
             if exposure.kind != "own":
                 continue
@@ -449,6 +494,12 @@ class View:
             return False
         mine, theirs = _constant(member), _constant(declared)
         return mine is not None and mine == theirs
+
+
+def _shared(a: str, b: str) -> str:
+    """The folder that two files share, with its slash."""
+    common = os.path.commonprefix([a, b])
+    return common[: common.rfind("/") + 1]
 
 
 def _union(parts: Iterator[frozenset[str]]) -> frozenset[str]:

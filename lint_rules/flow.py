@@ -15,10 +15,12 @@ from functools import cached_property
 from lint_rules.conditions import (
     FALSE,
     TRUE,
+    atoms,
     conjunction,
     disjunction,
     formula,
     implies,
+    negation,
     substitute,
 )
 from lint_rules.facts import (
@@ -26,12 +28,15 @@ from lint_rules.facts import (
     Bind,
     Call,
     CallEvent,
+    Compare,
     Const,
     Expr,
     Function,
     Name,
+    Not,
     Opaque,
     Read,
+    Seq,
     Write,
     dotted,
 )
@@ -160,6 +165,29 @@ def super_target(call: Call, owner: Klass, klass: Klass, receiver: str) -> Membe
             if candidate.name == named.rpartition(".")[2]:
                 return candidate.members.get(func.name)
     return None
+
+
+def _calls_up(klass: Klass, member: Member, function: Function) -> bool:
+    """Whether ``member`` runs ``function`` through a chain of ``super()`` calls."""
+    current: Member | None = member
+    for _ in range(len(klass.mro)):
+        if current is None or current.function is None:
+            return False
+        if current.function is function:
+            return True
+        receiver = current.function.params[0].name if current.function.params else ""
+        current = next(
+            (
+                target
+                for event in current.function.events
+                if isinstance(event, CallEvent)
+                and (target := super_target(event.call, current.owner, klass, receiver))
+                is not None
+                and target.name == function.name
+            ),
+            None,
+        )
+    return False
 
 
 @dataclass
@@ -309,6 +337,22 @@ class Flow:
         }
 
     @cached_property
+    def stored_later_reachable(self) -> set[str]:
+        """Attributes that a method which an instance still runs stores after construction."""
+        klass = self.klass
+        found: set[str] = set()
+        for name, writes in klass.stored.items():
+            for owner, function, _ in writes:
+                if id(function) in self._walk.visited or function.name == "__init__":
+                    continue
+                member = klass.members.get(function.name)
+                if member is None or member.function is None:
+                    continue
+                if member.function is function or _calls_up(klass, member, function):
+                    found.add(name)
+        return found
+
+    @cached_property
     def definitions(self) -> dict[str, Expr]:
         """Attributes that are assigned once and unconditionally, and what they stand for."""
         found: dict[str, Expr] = {}
@@ -439,12 +483,69 @@ class Flow:
 
     def guarded(self, reading: Reading, condition: Expr) -> bool:
         """Whether the guards on the way to a reading imply ``condition``."""
-        return implies([*self.invariants, *map(self.normal, reading.path)], condition)
+        return implies(self.premises(map(self.normal, reading.path)), condition)
+
+    def premises(self, path: Iterable[Expr]) -> list[Expr]:
+        """``path`` with what construction lets it conclude about the attributes that it tests."""
+        found = [*self.invariants, *path]
+        for part in list(found):
+            for atom in atoms(part):
+                found += self._meaning(atom)
+        return found
+
+    def _meaning(self, atom: Expr) -> list[Expr]:
+        """``self.x`` is true, or not None, only where construction assigned it such a value."""
+        none = isinstance(atom, Compare) and atom.op == "is" and atom.right == Const("None")
+        target = atom.left if none and isinstance(atom, Compare) else atom
+        if not (isinstance(target, Attr) and target.value == SELF):
+            return []
+        creations = self.creations.get(target.name)
+        if not creations or target.name in self.stored_later or target.name in self.klass.members:
+            return []
+
+        def can(value: Expr | None) -> Expr:
+            if value is None:
+                return TRUE
+            normal = self.normal(Compare(value, "is", Const("None")) if none else value)
+            held = negation(normal) if none else normal
+            return held if not _mentions(held, target) else TRUE
+
+        when = disjunction(
+            conjunction((self.normal(c.condition), can(c.value))) for c in creations
+        )
+        found = [disjunction((atom if none else negation(atom), when))]
+        for index, creation in enumerate(creations):
+            # assigned under c and not replaced later: it is not None (or false) where c holds
+            if not _surely(creation.value, none):
+                continue
+            later = [self.normal(c.condition) for c in creations[index + 1 :]]
+            held = negation(atom) if none else atom
+            found.append(
+                disjunction((negation(self.normal(creation.condition)), held, *later))
+            )
+        return found
 
     @cached_property
     def invariants(self) -> list[Expr]:
         """What construction asserts, so that it holds in every instance."""
         return [self.normal(part) for part in self._walk.invariants]
+
+
+def _surely(value: Expr | None, not_none: bool) -> bool:
+    """Whether a value is certainly not None (or, without ``not_none``, certainly true)."""
+    if isinstance(value, Const):
+        return value.text != "None" if not_none else formula(value) == TRUE
+    if not not_none:
+        return False
+    if isinstance(value, Call):
+        return dotted(value.func) not in {"getattr", "next"} and not dotted(value.func).endswith(".get")
+    return isinstance(value, (Seq, Compare, Not))
+
+
+def _mentions(expr: Expr, target: Expr) -> bool:
+    return any(
+        a == target or (isinstance(a, Compare) and target in (a.left, a.right)) for a in atoms(expr)
+    )
 
 
 class _Touching:

@@ -12,7 +12,7 @@ from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from mla_guard.drift import Call as Arguments
 from mla_guard.drift import binding_errors
 
-__all__ = ["Gap", "gaps"]
+__all__ = ["Foreign", "Gap", "arguments", "foreign", "gaps", "is_guarded"]
 
 _FOREIGN = 3
 """A file that needs so many names which a wrapper lacks was not written for that wrapper."""
@@ -86,9 +86,9 @@ def gaps(view: View) -> Iterator[Gap]:
     for wrapper in view.wrappers:
         if not _composes(wrapper):
             continue
-        foreign = _foreign(view, wrapper)
+        strange = foreign(view, wrapper)
         for name in sorted(view.uses):
-            gap = _gap(view, wrapper, name, foreign)
+            gap = _gap(view, wrapper, name, strange)
             if gap is not None:
                 found[wrapper.klass, name] = gap
     for (klass, name), gap in found.items():
@@ -98,7 +98,8 @@ def gaps(view: View) -> Iterator[Gap]:
 
 def _composes(wrapper: Wrapper) -> bool:
     """Whether it wraps whatever is configured, and is not a leaf with a helper of one kind."""
-    if any(wrapper.klass.is_a(k) for t in wrapper.held.values() for k in t.classes if k.root is not k):
+    named = [k for typed in wrapper.held.values() for k in typed.named]
+    if any(wrapper.klass.is_a(k) for k in named if k.root is not k):
         return False
     return any(
         k is k.root or len(list(k.descendants)) > 1
@@ -108,14 +109,19 @@ def _composes(wrapper: Wrapper) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Foreign:
+class Foreign:
     """Callers and protocols that a wrapper was evidently not written for."""
 
     files: frozenset[str]
     protocols: frozenset[frozenset[str]]
 
 
-def _foreign(view: View, wrapper: Wrapper) -> _Foreign:
+    def excludes(self, klass: Klass) -> bool:
+        """Whether ``klass`` belongs to a leaf whose callers the wrapper was not written for."""
+        return any({k.name for k in klass.mro} & protocol for protocol in self.protocols)
+
+
+def foreign(view: View, wrapper: Wrapper) -> Foreign:
     """Files that need several names which the wrapper lacks, and leaves that only they are for."""
     by_file: dict[str, set[str]] = {}
     by_protocol: dict[frozenset[str], set[str]] = {}
@@ -128,13 +134,13 @@ def _foreign(view: View, wrapper: Wrapper) -> _Foreign:
         if uses:
             protocol = _lineages(view.implementers(wrapper, name))
             by_protocol.setdefault(protocol, set()).add(name)
-    return _Foreign(
+    return Foreign(
         frozenset(path for path, names in by_file.items() if len(names) >= _FOREIGN),
         frozenset(p for p, names in by_protocol.items() if p and len(names) >= _FOREIGN),
     )
 
 
-def _gap(view: View, wrapper: Wrapper, name: str, foreign: _Foreign) -> Gap | None:
+def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | None:
     klass = wrapper.klass
     exposure = view.exposure(klass, name)
     if exposure.kind in {"own", "dynamic"} or any(name in w.held for w in view.wrappers):
@@ -143,7 +149,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, foreign: _Foreign) -> Gap | No
     uses = [
         u
         for u in view.callers_of(klass, name)
-        if u.scope.path not in foreign.files and u.scope.path not in defining
+        if u.scope.path not in strange.files and u.scope.path not in defining
     ]
     implementers = view.implementers(wrapper, name) if uses else []
     if not implementers:
@@ -152,8 +158,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, foreign: _Foreign) -> Gap | No
         w
         for w in view.wrappers
         if _composes(w)
-        and not w.klass.is_a(klass)
-        and not klass.is_a(w.klass)
+        and not _related(view, w.klass, klass)
         and view.exposure(w.klass, name).kind == "own"
         and _for_all(w, name)
     ]
@@ -162,7 +167,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, foreign: _Foreign) -> Gap | No
     if not leaves:
         return None
     protocol = _lineages(leaves)
-    if any(protocol <= other for other in foreign.protocols):
+    if any(protocol <= other for other in strange.protocols):
         return None
     lineages = len(protocol)
     if exposure.kind == "default" and not _default_matters(exposure, uses, leaves):
@@ -170,12 +175,23 @@ def _gap(view: View, wrapper: Wrapper, name: str, foreign: _Foreign) -> Gap | No
     gap = Gap(wrapper, name, exposure, tuple(uses), tuple(leaves), tuple(siblings))
     probing = {id(u.scope) for u in uses if u.kind == "probe"}
     if (
-        (siblings and (lineages > 1 or gap.effect != "silent"))
+        (siblings and (lineages > 1 or gap.effect != "silent" or _independent(siblings) > 1))
         or lineages >= _LINEAGES
         or len(probing) > 1
     ):
         return gap
     return None
+
+
+def _related(view: View, a: Klass, b: Klass) -> bool:
+    """Whether two wrappers have a wrapper in common that they are or derive from."""
+    return any(k in b.mro and view.wrapper(k) is not None for k in a.mro)
+
+
+def _independent(siblings: list[Wrapper]) -> int:
+    """How many wrappers of which none derives from another."""
+    classes = {s.klass for s in siblings}
+    return sum(not any(k is not o and k.is_a(o) for o in classes) for k in classes)
 
 
 def _for_all(wrapper: Wrapper, name: str) -> bool:

@@ -1,0 +1,191 @@
+"""MLA201: an ``__init__`` or state hook that never reaches the parent's, whose work is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lint_rules.exposure import Use
+from lint_rules.facts import CallEvent, Name, Write
+from lint_rules.flow import Flow, Reading, super_target
+from lint_rules.gaps import is_guarded
+from lint_rules.judge import Judge
+from lint_rules.link import Klass, Member
+from mla_guard.diagnostic import Diagnostic, Related, Severity
+
+__all__ = ["check"]
+
+_SHOWN = 6
+
+
+def check(judge: Judge) -> Iterator[Diagnostic]:
+    for klass in judge.classes:
+        if not klass.complete or "__getattr__" in klass.members:
+            continue
+        yield from _skipped_init(judge, klass)
+        if not judge.plays_another_role(klass):
+            yield from _skipped_state(judge, klass)
+
+
+def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    init = klass.own.get("__init__")
+    if init is None or init.function is None:
+        return
+    flow = judge.flow(klass)
+    reached = set(flow.constructors)
+    for parent in klass.mro[1:]:
+        skipped = parent.own.get("__init__")
+        if parent in reached or skipped is None or skipped.function is None:
+            continue
+        if skipped.function.body != "code":
+            continue
+        created = _created(Flow(judge.project, parent), parent)
+        missing = sorted(a for a in created if not _exists(judge, klass, flow, a))
+        readers = _readers(judge, klass, flow, missing)
+        callers = {a: uses for a in missing if (uses := _callers(judge, klass, a))}
+        if readers or callers:
+            yield _diagnose(judge, klass, init, skipped, readers, callers)
+            return
+
+
+def _callers(judge: Judge, klass: Klass, attr: str) -> list[Use]:
+    """Code outside that reads the attribute off such a backend, unguarded.
+
+    A class without a base class answers to whoever holds a backend of its family.
+    """
+    return [
+        use
+        for use in judge.view.outer_uses(attr)
+        if use.kind == "read"
+        and not is_guarded(use)
+        and (klass.root is None or use.admits(klass, judge.view))
+    ]
+
+
+def _created(flow: Flow, parent: Klass) -> set[str]:
+    """What the constructor of ``parent`` itself creates, its helpers' work included."""
+    return {
+        attr
+        for attr, creations in flow.creations.items()
+        if any(c.owner is parent for c in creations)
+    }
+
+
+def _exists(judge: Judge, klass: Klass, flow: Flow, attr: str) -> bool:
+    return (
+        attr in flow.creations
+        or attr in klass.members
+        or attr in flow.stored_later_reachable
+        or judge.view._written_outside(attr)
+    )
+
+
+def _readers(judge: Judge, klass: Klass, flow: Flow, missing: list[str]) -> dict[str, list[Reading]]:
+    """For each missing attribute where an inherited method reads it, as an instance runs it."""
+    found: dict[str, list[Reading]] = {}
+    entries = judge.hooks(klass) if klass.root in judge.view.roots else judge.public(klass)
+    for reading in flow.readings(entries, missing):
+        if reading.owner is not klass and not _stores_first(reading):
+            found.setdefault(reading.attr, []).append(reading)
+    return found
+
+
+def _stores_first(reading: Reading) -> bool:
+    """Whether the reading function stores the attribute itself, earlier on."""
+    receiver = Name(reading.function.params[0].name) if reading.function.params else None
+    return any(
+        isinstance(e, Write) and e.name == reading.attr and e.target == receiver
+        for e in reading.function.events
+    )
+
+
+def _diagnose(
+    judge: Judge,
+    klass: Klass,
+    init: Member,
+    skipped: Member,
+    readers: dict[str, list[Reading]],
+    callers: Mapping[str, list[Use]],
+) -> Diagnostic:
+    who = {
+        attr: list(
+            dict.fromkeys(
+                [_symbol(r) for r in readers.get(attr, ())]
+                + [u.scope.symbol for u in callers.get(attr, ())]
+            )
+        )
+        for attr in sorted({*readers, *callers})
+    }
+    attrs = sorted(who, key=lambda a: (a not in readers, a))
+    shown = ", ".join(attrs[:_SHOWN]) + (
+        f" and {len(attrs) - _SHOWN} more" if len(attrs) > _SHOWN else ""
+    )
+    reader, attr = who[attrs[0]][0], attrs[0]
+    if attr in readers:
+        first = readers[attr][0]
+        place = judge.places.related(first.owner.path, first.line, attr, f"{reader} reads {attr}")
+    else:
+        use = callers[attr][0]
+        place = judge.places.related(use.scope.path, use.line, attr, f"{reader} reads {attr}")
+    built = [place for k in (klass, *klass.descendants) for place in judge.built(k)]
+    severity: Severity = "error" if built else "warning"
+    latent = "" if built else f"Latent: no construction of {klass.name} was found. "
+    reasons = [f"{attr} is read by {', '.join(names)}" for attr, names in who.items()]
+    if attr in readers and len(readers[attr][0].chain) > 1:
+        reasons.append("through " + " -> ".join(m.symbol for m in readers[attr][0].chain))
+    return Diagnostic(
+        "MLA201",
+        severity,
+        f"{klass.name}.{init.name} never runs {skipped.symbol}, which creates {shown}; "
+        f"{reader} reads {attr}: AttributeError",
+        judge.places.member(init),
+        init.symbol,
+        (
+            Related(judge.places.member(skipped), f"{skipped.symbol} is skipped"),
+            place,
+            *built[:1],
+        ),
+        tuple(reasons),
+        f"{latent}Call super().{init.name}(...), or create what the inherited methods read.",
+    )
+
+
+def _symbol(reading: Reading) -> str:
+    return f"{reading.owner.name}.{reading.function.name}"
+
+
+def _skipped_state(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    """A hook that creates state, overridden without ``super()``, while that state is still read."""
+    flow = judge.flow(klass)
+    for name, member in klass.own.items():
+        function = member.function
+        if function is None or name.startswith("_"):
+            continue
+        skipped = klass.after(klass, name)
+        if skipped is None or skipped.function is None or skipped.function.body != "code":
+            continue
+        receiver = function.params[0].name if function.params else ""
+        if any(
+            isinstance(e, CallEvent)
+            and (t := super_target(e.call, klass, klass, receiver)) is not None
+            and t.name == name
+            for e in function.events
+        ):
+            continue
+        created = _only_created_by(klass, skipped)
+        missing = sorted(a for a in created if not _exists(judge, klass, flow, a))
+        readers = {
+            attr: kept
+            for attr, readings in _readers(judge, klass, flow, missing).items()
+            if (kept := [r for r in readings if r.function.name != name])
+        }
+        if readers:
+            yield _diagnose(judge, klass, member, skipped, readers, {})
+
+
+def _only_created_by(klass: Klass, skipped: Member) -> set[str]:
+    """Attributes that one method of a parent creates and nothing else in the MRO does."""
+    return {
+        attr
+        for attr, writes in klass.stored.items()
+        if writes and all(function is skipped.function for _, function, _ in writes)
+    }
