@@ -12,13 +12,13 @@ import importlib.machinery
 import importlib.util
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["loaded"]
+__all__ = ["loaded", "stub"]
 
 
 class _Meta(ABCMeta):
@@ -95,6 +95,11 @@ class _Stub(metaclass=_Meta):
     __int__ = __index__
 
 
+def stub() -> Any:
+    """An object that has every attribute and takes every call."""
+    return _Stub()
+
+
 def _made(name: str) -> _Meta:
     return _Meta(name.rpartition(".")[2], (_Stub,), {"__module__": "stub"})
 
@@ -141,12 +146,13 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 @contextmanager
 def loaded(
-    root: Path, modules: Sequence[str], given: Mapping[str, Any] | None = None
+    root: Path, modules: Iterable[str], given: Mapping[str, Any] | None = None
 ) -> Iterator[dict[str, ModuleType]]:
     """The named modules of the release unpacked under ``root``, and no trace of them afterwards.
 
     ``given`` replaces attributes of stubbed modules, by dotted name.
     """
+    modules = list(modules)
     before = dict(sys.modules)
     finder = _Finder(root, set(modules).__contains__, given or {})
     sys.meta_path.insert(0, finder)
