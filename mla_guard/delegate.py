@@ -13,6 +13,7 @@ from .contract import Hook, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
 from .drift import Call, Shape, binding_errors, drift, shape_of
 from .errors import HookAttributeError, HookCallError
+from .judge import contract_drift
 from .words import call_mismatch, missing_delegate
 
 __all__ = ["delegate", "delegation_breach", "exposes", "route"]
@@ -64,15 +65,11 @@ def route(inner: Any, hook: str, /) -> Callable[..., Any]:
     """
     shape, place = _inner(inner, hook)
     for declared in _declared(inner, hook):
-        missing = drift(declared.shape, shape) if shape is not None else ()
-        if not missing or shape is None:
+        if shape is None or not drift(declared.shape, shape):
             continue
-        mine = {p.name for p in shape}
-        left = tuple(
-            p for p in declared.shape if p.name in mine or p.name not in declared.optional_arguments
-        )
-        if reasons := drift(left, shape):
-            raise HookCallError([_mismatch(inner, hook, shape, place, _fullest(left), reasons)])
+        if reasons := contract_drift(declared, shape, variadic=True):
+            call = _fullest(declared.shape)
+            raise HookCallError([_mismatch(inner, hook, shape, place, call, reasons)])
         return lambda *args, **kwargs: delegate(inner, hook, *args, **kwargs)
     bound: Callable[..., Any] = getattr(inner, hook)
     return bound

@@ -13,7 +13,7 @@ from .drift import Shape, binding_errors, drift, promised
 from .handed import SUPER, handed
 from .words import call_mismatch, missing_hook, signature_drift
 
-__all__ = ["class_breaches", "class_place", "clauses_of", "held_to"]
+__all__ = ["class_breaches", "class_place", "clauses_of", "contract_drift", "held_to"]
 
 
 def class_place(cls: type) -> Place:
@@ -153,7 +153,7 @@ def _drifted(
             continue
         reasons = _kind_reasons(attribute, hook)
         if not reasons and shape is not None and hook.kind != "property":
-            reasons = drift(_promise(hook, shape, variadic), shape)
+            reasons = contract_drift(hook, shape, variadic=variadic)
         if reasons:
             found.append(
                 signature_drift(
@@ -170,11 +170,19 @@ def _drifted(
     return found
 
 
-def _promise(hook: Hook, override: Shape, variadic: bool) -> Shape:
-    """What the override must accept: the declaration less what it may drop."""
-    mine = {p.name for p in override}
-    droppable = set(hook.optional_arguments) - mine
-    return tuple(p for p in promised(hook.shape, variadic=variadic) if p.name not in droppable)
+def contract_drift(hook: Hook, override: Shape, *, variadic: bool) -> tuple[str, ...]:
+    """How an override fails to accept what a hook promises, less what it may drop."""
+    promise = promised(hook.shape, variadic=variadic)
+    droppable = set(hook.optional_arguments) - {p.name for p in override}
+    if not droppable:
+        return drift(promise, override)
+    reasons = drift(tuple(p for p in promise if p.name not in droppable), override)
+    # Positions are said as the declaration has them, before anything is dropped.
+    said = drift(promise, override) if reasons else ()
+    allowed = tuple(
+        f"drops {what}{name!r}" for name in droppable for what in ("", "the keyword-only ")
+    )
+    return tuple(r for r in said if not r.startswith(allowed)) or reasons
 
 
 def _kind_reasons(attribute: Any, hook: Hook) -> tuple[str, ...]:
