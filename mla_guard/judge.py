@@ -58,10 +58,14 @@ def clauses_of(cls: type) -> dict[str, list[Clause]]:
     """The clauses that bind the hooks of an instance of exactly ``cls``.
 
     What a declaration without a body requires binds every override. What a declaration with a body
-    requires is what that body reads: it binds an override that is certain to call it.
+    requires is what that body reads: it binds an override that is certain to call it. A hook
+    without a body is bound by nothing.
     """
     binding: dict[str, list[Clause]] = {}
     for name, declared_by in declarations(cls).items():
+        resolved = resolve(cls, name)
+        if resolved is None or not has_body(resolved[1]):
+            continue
         for base, hook in declared_by:
             own = not has_body(plain(vars(base)[name])) or hands_on(cls, name, base)
             clauses = [c for c in hook.clauses if c.kind != "requires" or own]

@@ -195,14 +195,16 @@ def _flags(outer: object, inside: list[tuple[str, Any]]) -> list[Diagnostic]:
         values = {held: getattr(inner, name) for held, inner in inside if hasattr(inner, name)}
         if not values or not hasattr(outer, name):
             continue
+        mine, wanted = getattr(outer, name), next(iter(values.values()))
         if how == "same":
-            if len({repr(v) for v in values.values()}) > 1:
-                continue
-            wanted = next(iter(values.values()))
+            # Where the inner backends differ, no value of the wrapper's is the right one.
+            agrees = mine == wanted or any(value != wanted for value in values.values())
         else:
-            wanted = any(values.values()) if how == "any" else all(values.values())
-        mine = getattr(outer, name)
-        if mine != wanted:
+            # A need that no inner backend has costs time, a missing one is wrong; and so, the other
+            # way round, with what all of them must be able to do.
+            wanted = how == "any"
+            agrees = bool(mine) is wanted or all(bool(v) is not wanted for v in values.values())
+        if not agrees:
             found.append(
                 unequal_flag(
                     wrapper=name_of(type(outer)),
