@@ -16,12 +16,14 @@ from .errors import HookAttributeError, HookCallError
 from .judge import contract_drift
 from .words import call_mismatch, missing_delegate
 
-__all__ = ["delegate", "delegation_breach", "exposes", "route"]
+__all__ = ["delegate", "delegation_breach", "exposes", "forget_plans", "route"]
 
 Plan: TypeAlias = "tuple[tuple[int, ...], dict[int, str], frozenset[str]] | None"
 """Positions passed on, positions passed by keyword, keywords dropped; None passes all as it is."""
 
-_PLANS: dict[tuple[int, str, int, tuple[str, ...]], Plan] = {}
+_PLANS: dict[str, dict[int, dict[int | tuple[object, ...], Plan]]] = {}
+"""By hook, class of the inner object (its id) and kind of call; laid out for a fast look-up."""
+
 _KNOWN: dict[int, weakref.ref[type]] = {}
 
 
@@ -36,11 +38,11 @@ def delegate(inner: Any, hook: str, /, *args: Any, **kwargs: Any) -> Any:
     :class:`HookAttributeError` (MLA303) where the inner object has no such hook.
     """
     try:
-        plan = _PLANS[id(type(inner)), hook, len(args), tuple(kwargs)]
+        plan = _PLANS[hook][id(type(inner))][(len(args), *kwargs) if kwargs else len(args)]
     except KeyError:
         plan = _decide(inner, hook, len(args), tuple(kwargs))
     if plan is None:
-        return getattr(inner, hook)(*args, **kwargs)
+        return getattr(inner, hook)(*args, **kwargs) if kwargs else getattr(inner, hook)(*args)
     kept, by_keyword, dropped = plan
     named = {name: value for name, value in kwargs.items() if name not in dropped}
     named.update({name: args[index] for index, name in by_keyword.items()})
@@ -132,7 +134,8 @@ def _decide(inner: Any, hook: str, positional: int, keywords: tuple[str, ...]) -
         key = id(type(inner))
         if key not in _KNOWN:
             _KNOWN[key] = weakref.ref(type(inner), lambda _: _forget(key))
-        _PLANS[key, hook, positional, keywords] = plan
+        kind = (positional, *keywords) if keywords else positional
+        _PLANS.setdefault(hook, {}).setdefault(key, {})[kind] = plan
     return plan
 
 
@@ -186,5 +189,10 @@ def delegation_breach(
 
 def _forget(key: int) -> None:
     _KNOWN.pop(key, None)
-    for plan in [plan for plan in list(_PLANS) if plan[0] == key]:
-        _PLANS.pop(plan, None)
+    for by_class in list(_PLANS.values()):
+        by_class.pop(key, None)
+
+
+def forget_plans() -> None:
+    """A base was put under guard or taken out: decide anew."""
+    _PLANS.clear()

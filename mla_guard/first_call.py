@@ -16,7 +16,8 @@ from .errors import refuse
 from .judge import class_breaches, held_to
 from .lock import locked
 from .mode import mode
-from .phase import CAPTURE, PhaseReader, stream_is_capturing
+from .phase import CAPTURE, PhaseReader
+from .torch_state import stream_is_capturing
 from .tree import tree_breaches
 from .words import call_mismatch
 

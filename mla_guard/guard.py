@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .arming import CONSTRUCTING, STATES, descendants, state_of
 from .book import BORROWED, MISSING, ROOTS, Combination, Terms, forget_declarations, notice
 from .contract import ORIGINAL, name_of
+from .delegate import forget_plans
 from .lock import locked
 from .mode import mode
 from .profile import load_profile, terms_of
@@ -82,6 +83,7 @@ def unguard_hierarchy(base: type) -> None:
             STATES.pop(cls, None)
         del ROOTS[base]
         forget_declarations()
+        forget_plans()
         for cls, name, own, placed in reversed(_REPLACED.pop(base)):
             if vars(cls).get(name) is not placed:
                 continue
@@ -97,6 +99,7 @@ def _guarded(cls: C, terms: Terms) -> C:
     with locked():
         ROOTS[cls] = terms
         forget_declarations()
+        forget_plans()
         _REPLACED[cls] = []
         _notice_subclasses(cls)
         family: list[type] = [cls, *descendants(cls)]
