@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from .diagnostic import Place
 from .drift import Shape, shape_of, without_receiver
@@ -67,8 +67,7 @@ class Contract:
     hooks: Mapping[str, Hook]
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """What ``@hook`` leaves on a function."""
 
     optional: bool = False

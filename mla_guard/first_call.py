@@ -9,7 +9,6 @@ from .book import MISSING
 from .caller import caller
 from .clauses import bound_arguments, broken
 from .contract import Clause, kind_of, name_of, place_of, underlying
-from .creation import creation
 from .diagnostic import Diagnostic
 from .drift import Call, Shape, binding_errors
 from .errors import refuse
@@ -237,7 +236,6 @@ class FirstCall:
                     symbol=f"{name_of(cls)}.{self._hook.name}",
                     place=place_of(self._hook.attribute),
                     ran=record.ran if record is not None else (),
-                    created=lambda attribute: creation(self._instance, attribute),
                     result=result,
                 )
             )

@@ -13,7 +13,6 @@ from .contract import ORIGINAL, name_of
 from .delegate import forget_plans
 from .lock import locked
 from .mode import mode
-from .profile import load_profile, terms_of
 
 __all__ = ["guard", "guard_hierarchy", "unguard_hierarchy"]
 
@@ -57,6 +56,8 @@ def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None =
     Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is guarded
     already and for a profile that is none.
     """
+    from .profile import load_profile, terms_of  # reading TOML is for those who have some
+
     if profile is None or isinstance(profile, Mapping):
         terms = terms_of(profile or {})
     else:
