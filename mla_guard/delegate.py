@@ -13,8 +13,6 @@ from .contract import Hook, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
 from .drift import Call, Shape, binding_errors, drift, shape_of
 from .errors import HookAttributeError, HookCallError
-from .judge import contract_drift
-from .words import call_mismatch, missing_delegate
 
 __all__ = ["delegate", "delegation_breach", "exposes", "forget_plans", "route"]
 
@@ -65,6 +63,8 @@ def route(inner: Any, hook: str, /) -> Callable[..., Any]:
 
     Raises what :func:`delegate` raises, for every call that the contract allows.
     """
+    from .judge import contract_drift
+
     shape, place = _inner(inner, hook)
     for declared in _declared(inner, hook):
         if shape is None or not drift(declared.shape, shape):
@@ -92,6 +92,8 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
         return attribute_shape(resolved[1]), place_of(resolved[1])
     bound = getattr(inner, hook, None)
     if bound is None:
+        from .words import missing_delegate
+
         name, place = caller()
         owner = f"{name_of(type(inner))}.{hook}"
         raise HookAttributeError([missing_delegate(caller=name, place=place, callee=owner)])
@@ -104,6 +106,8 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
 def _mismatch(
     inner: Any, hook: str, shape: Shape, place: Place, call: Call, reasons: tuple[str, ...]
 ) -> Diagnostic:
+    from .words import call_mismatch
+
     name, at = caller()
     return call_mismatch(
         caller=name,
@@ -176,6 +180,8 @@ def delegation_breach(
         return None
     if _reduced(shape, call, _declared(inner, hook)) is not None:
         return None
+    from .words import call_mismatch
+
     return call_mismatch(
         caller=caller,
         place=place,

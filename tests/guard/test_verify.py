@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mla_guard import Armed, HookContractError, Status, delegate, guard, hook, status, verify
-from mla_guard.verify import breaches
+from mla_guard.verification import breaches
 from mla_guard.verify_cli import main_verify
 
 
