@@ -6,7 +6,9 @@ of a statement comes from the logical line it corresponds to (see :mod:`lint_rul
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,6 +104,14 @@ def _unparsable(path: str, source: str, error: cst.ParserSyntaxError) -> FileFac
         line, message = whole.raw_line, whole.message
     else:  # the whole file parses: the cut was wrong, so read all of it
         return _extract_with_positions(path, source)
+    try:  # the interpreter's own parser names the line and the fault in words
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except SyntaxError as own:
+        line, message = own.lineno or line, own.msg
+    except ValueError as own:
+        message = str(own)
     return FileFacts(path, error=f"does not parse: {message}", error_line=line)
 
 
@@ -452,7 +462,13 @@ class _Extractor:
                 self.expr(small.exc)
             return _RAISES
         elif isinstance(small, cst.Assert):
-            scope.push(self.expr(small.test), fatal=True)
+            test = self.expr(small.test)
+            if small.msg is not None:
+                cond = scope.cond
+                scope.push(Not(test))
+                self.expr(small.msg)
+                scope.cond = cond
+            scope.push(test, fatal=True)
         elif isinstance(small, (cst.Break, cst.Continue)):
             return _LEAVES
         elif isinstance(small, (cst.Import, cst.ImportFrom)):
