@@ -119,6 +119,7 @@ def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> di
     found: dict[str, set[str]] = {r: set(declared[r]) for r in roots if r in declared}
     queue = list(found)
     seen = set(queue)
+    pairs: dict[str, list[tuple[str, str]]] = {}
     while queue:
         level, queue = queue, []
         for name in level:
@@ -128,7 +129,7 @@ def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> di
                     seen.add(child)
                     queue.append(child)
         if not queue:
-            queue = sorted(_aliases(found, sources) - seen)
+            queue = sorted(_aliases(found, sources, pairs) - seen)
             seen.update(queue)
     rising = [(name, path) for name, files in found.items() for path in files]
     while rising:
@@ -141,21 +142,29 @@ def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> di
     return found
 
 
-def _aliases(names: Iterable[str], sources: dict[str, bytes]) -> set[str]:
-    """Other names that an import or an assignment gives to one of ``names``."""
+_AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
+_ASSIGNED = re.compile(rb"^[ \t]*(\w+)[ \t]*=[ \t]*(\w+)[ \t]*$", re.MULTILINE)
+
+
+def _aliases(
+    names: Iterable[str], sources: dict[str, bytes], known: dict[str, list[tuple[str, str]]]
+) -> set[str]:
+    """Other names that an import or an assignment gives to one of ``names``.
+
+    ``known`` keeps what was found in a file: pairs of a name and its other name.
+    """
+    wanted = set(names)
     found: set[str] = set()
-    known = [n.encode() for n in names]
-    for path in _pool(names, sources):
-        data = sources[path]
-        for needle in known:
-            if needle + b" as " in data:
-                found.update(
-                    m.decode() for m in re.findall(rb"\b" + needle + rb" as (\w+)", data)
-                )
-            if b"= " + needle + b"\n" in data:
-                pattern = rb"^[ \t]*(\w+) = " + needle + rb"$"
-                found.update(m.decode() for m in re.findall(pattern, data, re.MULTILINE))
-    return found - set(names)
+    for path in _pool(wanted, sources):
+        pairs = known.get(path)
+        if pairs is None:
+            data = sources[path]
+            pairs = known[path] = [
+                *((m[0].decode(), m[1].decode()) for m in _AS.findall(data)),
+                *((m[1].decode(), m[0].decode()) for m in _ASSIGNED.findall(data)),
+            ]
+        found.update(alias for name, alias in pairs if name in wanted)
+    return found - wanted
 
 
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -195,11 +204,16 @@ def _needles(
         rb"(?:[\w.]+\[[ \t]*)*[\"']?(?:\w+\.)*(?:" + names + rb")\b"
     )
     assigned = re.compile(rb"\.(\w+)[ \t]*=[ \t]*(?:\w+\.)*(?:" + names + rb")\(")
+    built = re.compile(rb"\breturn[ \t]+(?:\w+\.)*(?:" + names + rb")\(")
     found: set[str] = set()
     for path in paths:
         data = sources[path]
         for pattern in (annotated, returned, assigned):
             found.update(m.decode() for m in pattern.findall(data))
+        for match in built.finditer(data):
+            header = data.rfind(b"def ", 0, match.start())
+            name = _WORD.match(data, header + 4) if header >= 0 else None
+            found.update([name.group().decode()] if name is not None else [])
     return frozenset(n for n in found if len(n) > 4 and n not in family)
 
 

@@ -174,6 +174,7 @@ class View:
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
         self._outside: set[str] | None = None
         self._neighbourhoods: dict[str, str] = {}
+        self._shown: dict[Klass, frozenset[Klass]] = {}
 
     @cached_property
     def backends(self) -> list[Klass]:
@@ -433,6 +434,25 @@ class View:
                             event.name, attrs, event.value, scope, event.line, event.cond, None,
                             event.probe or event.caught,
                         )  # fmt: skip
+
+    def shown_inside(self, wrapper: Wrapper) -> frozenset[Klass]:
+        """The classes that some construction of a wrapper hands to it, as far as it is known."""
+        found = self._shown.get(wrapper.klass)
+        if found is None:
+            classes: set[Klass] = set()
+            for scope in self.types.scopes():
+                if is_test(scope.path):
+                    continue
+                for event in scope.function.events:
+                    if isinstance(event, CallEvent):
+                        name = dotted(event.call.func)
+                        if name and wrapper.klass in self.project.resolve(scope.path, name):
+                            values = [*event.call.args, *(v for _, v in event.call.keywords)]
+                            for value in values:
+                                typed = scope.typed(value)
+                                classes.update(typed.exact if typed is not None else ())
+            found = self._shown[wrapper.klass] = frozenset(classes)
+        return found
 
     def provenance(
         self, wrapper: Wrapper, expr: Expr, scope: Scope, depth: int = 0

@@ -270,7 +270,7 @@ class Scope:
         )
         annotated = self.types.annotated(self.path, self.function.returns)
         if inferred is not None and annotated is not None:
-            return replace(annotated, outer=inferred.outer)
+            return replace(inferred.merged(annotated), outer=inferred.outer)
         return inferred or annotated
 
 
