@@ -83,6 +83,8 @@ def _hooks(judge: Judge, root: Klass) -> list[Hook]:
     ]
     below = [k for k in judge.view.backends if k.root is root]
     for name in sorted(judge.view.uses):
+        if name.startswith("_") or not judge.view.outer_uses(name):
+            continue
         definitions = tuple(k.own[name] for k in below if name in k.own and _is_hook(k.own[name]))
         if definitions and name not in root.members:
             found.append(Hook(name, None, definitions))
