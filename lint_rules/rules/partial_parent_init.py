@@ -26,9 +26,21 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             ):
                 continue
             readings = _lost(judge, klass, flow, passed)
-            if readings:
+            if readings and not _handed_down(judge, klass, flow, passed, readings):
                 said.add(key)
                 yield _diagnose(judge, klass, passed, readings)
+
+
+def _handed_down(
+    judge: Judge, klass: Klass, flow: Flow, passed: Passed, readings: list[Reading]
+) -> bool:
+    """Whether the constant comes from a child, where the same loss is reported."""
+    attrs = {reading.attr for reading in readings}
+    return any(
+        attrs <= {reading.attr for reading in _lost(judge, klass, flow, outer)}
+        for outer in flow.passed
+        if outer.target is passed.owner
+    )
 
 
 def _lost(judge: Judge, klass: Klass, flow: Flow, passed: Passed) -> list[Reading]:
