@@ -152,6 +152,7 @@ class _Scope:
         self.conditions: list[tuple[int, Expr, bool]] = []
         self.cond = -1
         self.caught = 0
+        self.refusable = 0
         self.nested = 0
         self.generator = False
 
@@ -528,10 +529,13 @@ class _Extractor:
         scope = self.scope
         self.line = self.lines.line(node)
         base = scope.cond
-        catches = any(_CAUGHT & _handler_names(handler.type) for handler in node.handlers)
+        names = {name for handler in node.handlers for name in _handler_names(handler.type)}
+        catches, refusable = bool(_CAUGHT & names), "TypeError" in names
         scope.caught += catches
+        scope.refusable += refusable
         ended = self._block(node.body)
         scope.caught -= catches
+        scope.refusable -= refusable
         after_body = scope.cond
         falls_through = False
         for handler in node.handlers:
@@ -680,7 +684,8 @@ class _Extractor:
                 args.append(value)
         call = Call(target, tuple(args), tuple(keywords), star, double_star)
         scope = self.scope
-        scope.events.append(CallEvent(call, self.line, scope.cond, scope.caught > 0))
+        caught = scope.caught > 0 or scope.refusable > 0
+        scope.events.append(CallEvent(call, self.line, scope.cond, caught))
         return call
 
     def _callee(self, func: cst.BaseExpression) -> Expr:

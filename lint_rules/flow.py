@@ -215,9 +215,10 @@ class Flow:
         self.project = project
         self.klass = klass
         self._walk = _Walk()
+        self._parameters: dict[str, Expr] = {}
         init = klass.method("__init__")
         if init is not None and init.function is not None:
-            env: dict[str, Expr] = {}
+            env = self._parameters
             for parameter in init.function.params[1:]:
                 default = parameter.default
                 if defaults and isinstance(default, Const) and default.text != "None":
@@ -245,6 +246,9 @@ class Flow:
                 binds.setdefault(event.name, []).append(event)
         static = kind_of(function) == "static"
         receiver = function.params[0].name if function.params and not static else ""
+        if not self.klass.is_a(owner):  # an object that is handed ``self`` is not it
+            env = {**env, receiver: Name(f"{owner.name}:{receiver}")}
+            receiver = ""
         return _Frame(owner, owner.path, function, env, binds, receiver)
 
     def _construct(
@@ -409,11 +413,12 @@ class Flow:
         wanted = frozenset(attrs)
         if not wanted:
             return
-        touching = _Touching(self.klass, wanted)
+        touching = _Touching(self.project, self.klass, wanted)
         for entry in entries:
             if entry.function is not None and touching.reaches(entry):
+                env = self._parameters if entry.name == "__init__" else {}
                 seen: dict[int, list[frozenset[Expr]]] = {}
-                yield from self._read(entry, {}, (), (entry,), wanted, touching, seen)
+                yield from self._read(entry, env, (), (entry,), wanted, touching, seen)
 
     def _read(
         self,
@@ -472,6 +477,8 @@ class Flow:
         if target is None and isinstance(call.func, Attr):
             if frame.substituted(call.func.value) == SELF:
                 target = self.klass.method(call.func.name)
+        if target is None:
+            target = _constructor(self.project, self.klass, frame.path, call)
         if target is None or target.function is None:
             return None, {}
         arguments = {
@@ -548,10 +555,22 @@ def _mentions(expr: Expr, target: Expr) -> bool:
     )
 
 
+def _constructor(project: Project, klass: Klass, path: str, call: Call) -> Member | None:
+    """The constructor of another class of the project, where the call hands it an argument."""
+    name = dotted(call.func)
+    if not name or not (call.args or call.keywords):
+        return None
+    classes = project.resolve(path, name)
+    if len(classes) != 1 or klass.is_a(classes[0]) or classes[0].root is not None:
+        return None
+    return classes[0].method("__init__")
+
+
 class _Touching:
     """Which methods of a class read one of some attributes, themselves or through what they call."""
 
-    def __init__(self, klass: Klass, wanted: frozenset[str]) -> None:
+    def __init__(self, project: Project, klass: Klass, wanted: frozenset[str]) -> None:
+        self._project = project
         self._klass = klass
         self._wanted = wanted
         self._known: dict[int, bool] = {}
@@ -583,6 +602,10 @@ class _Touching:
                 func = event.call.func
                 if target is None and isinstance(func, Attr):
                     target = self._klass.method(func.name)
+                if target is None:
+                    target = _constructor(
+                        self._project, self._klass, member.owner.path, event.call
+                    )
                 if target is not None and self.reaches(target):
                     return True
         return False

@@ -12,7 +12,7 @@ from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.places import Places
 from mla_guard.diagnostic import Related
-from mla_guard.drift import Call, Shape, binding_errors
+from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
 
 __all__ = ["Judge"]
 
@@ -110,14 +110,14 @@ class Judge:
     def calls_between(
         self, override: Member, promise: Shape, mine: Shape
     ) -> list[tuple[str, int, Call]]:
-        """Calls in the tree that reach ``override``, bind to ``promise`` and not to ``mine``."""
+        """Calls in the tree that reach ``override``, bind to ``promise`` and not so to ``mine``."""
         klass = override.owner
         below = [klass, *(k for k in klass.descendants if k.members.get(override.name) == override)]
         found: list[tuple[str, int, Call]] = []
         for use in self.view.uses.get(override.name, ()):
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)
-                if binding_errors(mine, call) and not binding_errors(promise, call):
+                if _breaks(promise, mine, call):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:
             for method in k.own.values():
@@ -129,7 +129,7 @@ class Judge:
                         func = event.call.func
                         if func.name == override.name and func.value == Name(receiver):
                             call = arguments(event.call)
-                            if binding_errors(mine, call) and not binding_errors(promise, call):
+                            if _breaks(promise, mine, call):
                                 found.append((k.path, event.line, call))
         return found
 
@@ -159,3 +159,10 @@ class Judge:
                         (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
                     )
         return found
+
+
+def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:
+    """Whether ``call`` keeps to ``promise`` and fails on ``mine``, or fills other parameters of it."""
+    if binding_errors(promise, call):
+        return False
+    return bool(binding_errors(mine, call) or misplaced_positionals(promise, mine, call))

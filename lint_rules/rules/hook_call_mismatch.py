@@ -52,8 +52,11 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             continue
         if judge.plays_another_role(klass) and klass not in use.typed.exact:
             continue
-        if inside is not None and judge.foreign_to(inside, klass):
-            continue
+        if inside is not None and (
+            judge.foreign_to(inside, klass)
+            or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
+        ):
+            continue  # not written for such a backend, or for holding one of its own kind
         errors = binding_errors(shape(member.function), call)
         if not errors:
             binding += 1

@@ -10,7 +10,15 @@ from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from mla_guard.diagnostic import Diagnostic, Related
-from mla_guard.drift import Shape, binding_errors, drift, format_shape, promised
+from mla_guard.drift import (
+    Call,
+    Shape,
+    binding_errors,
+    drift,
+    format_shape,
+    misplaced_positionals,
+    promised,
+)
 
 __all__ = ["check", "declaration", "promise_of"]
 
@@ -110,14 +118,32 @@ def _own_protocol(judge: Judge, klass: Klass, member: Member, declared: Member) 
     hooks that it dispatches to (``forward_decode``).
     """
     dispatchers = [m for m in _dispatchers(declared.owner, member.name) if m.name != member.name]
-    if not dispatchers or any(klass.members.get(m.name) == m for m in dispatchers):
+    dispatched = [m for m in _dispatched(declared) if m.name != member.name]
+    if not (dispatchers or dispatched) or any(
+        klass.members.get(m.name) == m for m in (*dispatchers, *dispatched)
+    ):
         return False
     assert member.function is not None
-    mine = shape(member.function)
+    mine, promise = shape(member.function), promise_of(declared)
     return not any(
-        use.call is not None and binding_errors(mine, arguments(use.call))
+        use.call is not None
+        and (
+            binding_errors(mine, call := arguments(use.call))
+            or misplaced_positionals(promise, mine, call)
+        )
         for use in judge.view.callers_of(klass, member.name)
     )
+
+
+def _dispatched(dispatcher: Member) -> list[Member]:
+    """The raise-only hooks that ``dispatcher`` calls on its own instance."""
+    function = dispatcher.function
+    assert function is not None
+    return [
+        m
+        for m in dispatcher.owner.members.values()
+        if m.function is not None and is_abstract(m.function) and _calls(function, m.name)
+    ]
 
 
 def _dispatchers(owner: Klass, name: str) -> list[Member]:
@@ -184,6 +210,13 @@ def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
     )
 
 
+def _what(promise: Shape, mine: Shape, call: Call) -> str:
+    if binding_errors(mine, call):
+        return "a call that the override refuses"
+    moved = ", ".join(misplaced_positionals(promise, mine, call))
+    return f"a call whose {moved} the override takes for another parameter"
+
+
 def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
     override, declared = item.override, item.declared
     assert override.function is not None
@@ -195,15 +228,15 @@ def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
             f"{declared.symbol} is declared here as {format_shape(promise)}",
         )
     ]
-    for path, line, _ in breaking[:3]:
+    for path, line, call in breaking[:3]:
         related.append(
-            judge.places.related(path, line, override.name, "a call that the override refuses")
+            judge.places.related(path, line, override.name, _what(promise, mine, call))
         )
-    hint = "Accept the missing parameters (with their defaults) and hand them on to super()."
+    hint = "Take the declared parameters, in their order and with their defaults."
     if not breaking:
         hint = (
             "Latent: no call in this tree reaches it; one that relies on the declaration "
-            f"raises TypeError. {hint}"
+            f"raises TypeError or fills other parameters. {hint}"
         )
     return Diagnostic(
         "MLA101",

@@ -33,7 +33,9 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             for attr, condition in flow.conditional.items()
             if condition != FALSE and not judge.view._written_outside(attr)
         }
-        for reading in flow.readings(judge.hooks(klass), conditional):
+        for reading in flow.readings(_entries(judge, klass), conditional):
+            if reading.entry.name == "__init__" and klass.is_a(reading.owner):
+                continue
             condition = conditional[reading.attr]
             if flow.guarded(reading, condition):
                 continue
@@ -46,6 +48,12 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             )
     for (owner, attr), findings in found.items():
         yield _diagnose(judge, owner, attr, findings)
+
+
+def _entries(judge: Judge, klass: Klass) -> list[Member]:
+    """The hooks, and the constructor for the sake of the objects that it hands ``self`` to."""
+    init = klass.method("__init__")
+    return [*judge.hooks(klass), *([init] if init is not None else ())]
 
 
 def _settled(flow: Flow, reading: Reading) -> bool:
