@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 __all__ = ["Scan", "scan", "walk"]
 
@@ -91,7 +90,7 @@ def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] =
 
 @dataclass
 class _Headers:
-    """Every class statement: who derives from a name, what a class derives from, who declares it."""
+    """Every class statement: what derives from a name, what a class derives from, and where."""
 
     below: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     above: dict[tuple[str, str], set[str]] = field(default_factory=dict)

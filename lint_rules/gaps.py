@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lint_rules.exposure import Exposure, Use, View, Wrapper
-from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.conditions import atoms, formula
+from lint_rules.exposure import Exposure, View, Wrapper
+from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.uses import Use
 from mla_guard.drift import Call as Arguments
 from mla_guard.drift import binding_errors
 
@@ -23,7 +24,7 @@ _LINEAGES = 3
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """``name`` as ``uses`` ask it of ``wrapper``; ``implementers`` are inner classes that have it."""
+    """``name`` as ``uses`` ask it of ``wrapper``, and the inner classes that implement it."""
 
     wrapper: Wrapper
     name: str
@@ -147,11 +148,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     if exposure.kind in {"own", "dynamic"} or any(name in w.held for w in view.wrappers):
         return None
     defining = {k.path for k in view.backends}
-    uses = [
-        u
-        for u in view.callers_of(klass, name)
-        if u.scope.path not in defining
-    ]
+    uses = [u for u in view.callers_of(klass, name) if u.scope.path not in defining]
     implementers = view.implementers(wrapper, name) if uses else []
     if not implementers:
         return None

@@ -46,9 +46,7 @@ def promise_of(member: Member) -> Shape:
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    found = [
-        item for klass in judge.classes for item in _drifts(judge, klass) if item is not None
-    ]
+    found = [item for klass in judge.classes for item in _drifts(judge, klass) if item is not None]
     yield from _narrow_wrappers(judge)
     by_declaration: dict[int, list[_Drift]] = {}
     for item in found:
@@ -229,9 +227,7 @@ def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
         )
     ]
     for path, line, call in breaking[:3]:
-        related.append(
-            judge.places.related(path, line, override.name, _what(promise, mine, call))
-        )
+        related.append(judge.places.related(path, line, override.name, _what(promise, mine, call)))
     hint = "Take the declared parameters, in their order and with their defaults."
     if not breaking:
         hint = (
