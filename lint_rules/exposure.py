@@ -436,7 +436,7 @@ class View:
 def _shared(a: str, b: str) -> str:
     """The folder that two files share, with its slash."""
     shared: list[str] = []
-    for mine, other in zip(a.split("/"), b.split("/"), strict=False):
+    for mine, other in zip(a.split("/")[:-1], b.split("/")[:-1], strict=False):
         if mine != other:
             break
         shared.append(mine)
