@@ -43,6 +43,7 @@ __all__ = [
 TRUE: Expr = Const("True")
 FALSE: Expr = Const("False")
 _MOST_ATOMS = 22
+_MIRRORED = {"==": "==", "is": "is", "<": ">", ">": "<"}
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in", ">=": "<", "<=": ">"}
 
 
@@ -138,8 +139,8 @@ def _comparison(expr: Compare) -> Expr:
     left, op, right = expr.left, expr.op, expr.right
     if op in _NEGATED:
         return negation(formula(Compare(left, _NEGATED[op], right)))
-    if isinstance(left, Const) and not isinstance(right, Const) and op in {"==", "is"}:
-        left, right = right, left
+    if isinstance(left, Const) and not isinstance(right, Const) and op in _MIRRORED:
+        left, op, right = right, _MIRRORED[op], left
     if isinstance(left, Const) and isinstance(right, Const):
         known = _constants(left.text, op, right.text)
         if known is not None:

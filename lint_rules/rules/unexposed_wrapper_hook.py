@@ -43,7 +43,7 @@ def diagnose(judge: Judge, gap: Gap, code: str) -> Diagnostic:
         found = klass.own.get(name)
         place = judge.places.member(found) if found is not None else judge.places.klass(klass)
         related.append(Related(place, f"{klass.name} has it here"))
-    reasons = [f"{_count(gap.implementers)} that it can wrap: {_names(gap.implementers)}"]
+    reasons = [f"{_count(gap.implementers)}: {_names(gap.implementers)}"]
     if gap.siblings:
         names = ", ".join(dict.fromkeys(s.klass.name for s in gap.siblings))
         reasons.append(f"other wrappers pass it on: {names}")
@@ -101,7 +101,9 @@ def _definers(gap: Gap) -> list[Klass]:
 
 
 def _count(classes: tuple[Klass, ...]) -> str:
-    return "1 backend has it" if len(classes) == 1 else f"{len(classes)} backends have it"
+    if len(classes) == 1:
+        return "1 backend that it can wrap has it"
+    return f"{len(classes)} backends that it can wrap have it"
 
 
 def _names(classes: tuple[Klass, ...]) -> str:
