@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from lint_rules.exposure import View, is_test
+from lint_rules.exposure import View
 from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.places import Places
+from lint_rules.uses import is_test
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
 
@@ -35,7 +36,7 @@ class Judge:
 
     @cached_property
     def classes(self) -> list[Klass]:
-        """The classes to judge: everything below a root, and what stands beside it, outside tests."""
+        """The classes to judge: what is below a root or stands beside it, tests left out."""
         return [k for k in [*self.project.backends, *self.companions] if not is_test(k.path)]
 
     @cached_property
@@ -56,7 +57,7 @@ class Judge:
         return list(gaps(self.view))
 
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:
-        """Whether the wrapper ``klass`` was evidently not written for backends such as ``inner``."""
+        """Whether the wrapper ``klass`` was evidently not written for such as ``inner``."""
         wrapper = self.view.wrapper(klass)
         if wrapper is None:
             return False
@@ -150,7 +151,9 @@ class Judge:
                 value = (
                     event.call.func
                     if isinstance(event, CallEvent)
-                    else event.value if isinstance(event, (Bind, Return)) else None
+                    else event.value
+                    if isinstance(event, (Bind, Return))
+                    else None
                 )
                 name = dotted(value) if value is not None else ""
                 for klass in self.project.resolve(scope.path, name) if name else ():
@@ -162,7 +165,7 @@ class Judge:
 
 
 def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:
-    """Whether ``call`` keeps to ``promise`` and fails on ``mine``, or fills other parameters of it."""
+    """Whether ``call`` keeps to ``promise`` and fails on ``mine``, or fills other parameters."""
     if binding_errors(promise, call):
         return False
     return bool(binding_errors(mine, call) or misplaced_positionals(promise, mine, call))

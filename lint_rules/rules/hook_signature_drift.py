@@ -46,9 +46,8 @@ def promise_of(member: Member) -> Shape:
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    found = [
-        item for klass in judge.classes for item in _drifts(judge, klass) if item is not None
-    ]
+    found = [item for klass in judge.classes for item in _drifts(judge, klass) if item is not None]
+    yield from _narrow_wrappers(judge)
     by_declaration: dict[int, list[_Drift]] = {}
     for item in found:
         by_declaration.setdefault(id(item.declared.function), []).append(item)
@@ -59,6 +58,32 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
         for item in group:
             if item not in agreed:
                 yield _at_override(judge, item)
+
+
+def _narrow_wrappers(judge: Judge) -> Iterator[Diagnostic]:
+    """Wrappers whose hook, which no base declares, takes less than everything that they wrap.
+
+    What no base class declares has the signature on which the wrapped backends agree.
+    """
+    for wrapper in judge.view.wrappers:
+        for name, member in wrapper.klass.own.items():
+            if member.function is None or declaration(wrapper.klass, name) is not None:
+                continue
+            if not any(d.name == name and d.scope.function is member.function and d.call
+                       for d in wrapper.delegations):  # fmt: skip
+                continue
+            leaves = [
+                m
+                for k in wrapper.inner(judge.view)
+                if judge.view.wrapper(k) is None and not judge.foreign_to(wrapper.klass, k)
+                and (m := k.own.get(name)) is not None and m.function is not None
+            ]  # fmt: skip
+            agreed = {shape(m.function) for m in leaves if m.function is not None}
+            if len(agreed) != 1 or len(leaves) < 2:
+                continue
+            reasons = drift(next(iter(agreed)), shape(member.function))
+            if reasons:
+                yield _at_override(judge, _Drift(member, leaves[0], reasons))
 
 
 def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
@@ -202,9 +227,7 @@ def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
         )
     ]
     for path, line, call in breaking[:3]:
-        related.append(
-            judge.places.related(path, line, override.name, _what(promise, mine, call))
-        )
+        related.append(judge.places.related(path, line, override.name, _what(promise, mine, call)))
     hint = "Take the declared parameters, in their order and with their defaults."
     if not breaking:
         hint = (

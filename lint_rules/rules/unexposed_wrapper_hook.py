@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lint_rules.exposure import Use, Wrapper
+from lint_rules.exposure import Wrapper
 from lint_rules.gaps import Gap, is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
+from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
 
 __all__ = ["check", "diagnose"]
@@ -126,8 +127,6 @@ def _nested(judge: Judge, gap: Gap) -> list[str]:
 def _hands_on(outer: Wrapper, gap: Gap) -> bool:
     return any(
         d.name == gap.name
-        and any(
-            outer.held[attr].holds(gap.wrapper.klass) for attr in d.attrs if attr in outer.held
-        )
+        and any(outer.held[attr].holds(gap.wrapper.klass) for attr in d.attrs if attr in outer.held)
         for d in outer.delegations
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lint_rules.conditions import FALSE, atoms, conjunction, negation, satisfiable, show
 from lint_rules.facts import And, Attr, Call, Compare, Expr, Item, Name, Not, Opaque, Or
-from lint_rules.flow import SELF, Flow, Reading
+from lint_rules.flow import Flow, Reading
+from lint_rules.frames import SELF
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
 from mla_guard.diagnostic import Diagnostic, Related
@@ -75,7 +76,7 @@ def _fixed(expr: Expr) -> bool:
         return False
     if isinstance(expr, Name):
         # names of the walk's own making are locals and parameters of a hook
-        return ":" in expr.id and not expr.id.split(":")[0].isdigit() or expr == SELF
+        return (":" in expr.id and not expr.id.split(":")[0].isdigit()) or expr == SELF
     if isinstance(expr, Attr):
         return _fixed(expr.value) or (isinstance(expr.value, Call) and _fixed(expr.value))
     if isinstance(expr, Call):
