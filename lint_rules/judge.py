@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from lint_rules.exposure import View, is_test
+from lint_rules.exposure import View
 from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.places import Places
+from lint_rules.uses import is_test
 from mla_guard.diagnostic import Related
-from mla_guard.drift import Call, Shape, binding_errors
+from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
 
 __all__ = ["Judge"]
 
@@ -35,7 +36,7 @@ class Judge:
 
     @cached_property
     def classes(self) -> list[Klass]:
-        """The classes to judge: everything below a root, and what stands beside it, outside tests."""
+        """The classes to judge: what is below a root or stands beside it, tests left out."""
         return [k for k in [*self.project.backends, *self.companions] if not is_test(k.path)]
 
     @cached_property
@@ -56,7 +57,7 @@ class Judge:
         return list(gaps(self.view))
 
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:
-        """Whether the wrapper ``klass`` was evidently not written for backends such as ``inner``."""
+        """Whether the wrapper ``klass`` was evidently not written for such as ``inner``."""
         wrapper = self.view.wrapper(klass)
         if wrapper is None:
             return False
@@ -110,14 +111,14 @@ class Judge:
     def calls_between(
         self, override: Member, promise: Shape, mine: Shape
     ) -> list[tuple[str, int, Call]]:
-        """Calls in the tree that reach ``override``, bind to ``promise`` and not to ``mine``."""
+        """Calls in the tree that reach ``override``, bind to ``promise`` and not so to ``mine``."""
         klass = override.owner
         below = [klass, *(k for k in klass.descendants if k.members.get(override.name) == override)]
         found: list[tuple[str, int, Call]] = []
         for use in self.view.uses.get(override.name, ()):
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)
-                if binding_errors(mine, call) and not binding_errors(promise, call):
+                if _breaks(promise, mine, call):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:
             for method in k.own.values():
@@ -129,7 +130,7 @@ class Judge:
                         func = event.call.func
                         if func.name == override.name and func.value == Name(receiver):
                             call = arguments(event.call)
-                            if binding_errors(mine, call) and not binding_errors(promise, call):
+                            if _breaks(promise, mine, call):
                                 found.append((k.path, event.line, call))
         return found
 
@@ -150,7 +151,9 @@ class Judge:
                 value = (
                     event.call.func
                     if isinstance(event, CallEvent)
-                    else event.value if isinstance(event, (Bind, Return)) else None
+                    else event.value
+                    if isinstance(event, (Bind, Return))
+                    else None
                 )
                 name = dotted(value) if value is not None else ""
                 for klass in self.project.resolve(scope.path, name) if name else ():
@@ -159,3 +162,10 @@ class Judge:
                         (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
                     )
         return found
+
+
+def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:
+    """Whether ``call`` keeps to ``promise`` and fails on ``mine``, or fills other parameters."""
+    if binding_errors(promise, call):
+        return False
+    return bool(binding_errors(mine, call) or misplaced_positionals(promise, mine, call))

@@ -1,4 +1,4 @@
-"""The project linked: modules, imports, classes with their MRO, and the families below each root."""
+"""The project linked: modules, imports, classes with their MRO, the families below each root."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ class Project:
 
     @cached_property
     def _folders(self) -> frozenset[str]:
-        """The names of folders and modules that the files stand in: what can be imported of them."""
+        """The names of the folders and modules that can be imported from here."""
         return frozenset(part for path in self.files for part in _module_parts(path))
 
     @cached_property

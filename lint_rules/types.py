@@ -215,9 +215,7 @@ class Scope:
             return self.typed(expr.args[0], depth + 1)
         if name:
             classes = [
-                k
-                for k in self.types.project.resolve(self.path, name)
-                if k.root in self.types.roots
+                k for k in self.types.project.resolve(self.path, name) if k.root in self.types.roots
             ]
             if classes:
                 return Typed(exact=frozenset(classes))
@@ -270,7 +268,7 @@ class Scope:
         )
         annotated = self.types.annotated(self.path, self.function.returns)
         if inferred is not None and annotated is not None:
-            return replace(annotated, outer=inferred.outer)
+            return replace(inferred.merged(annotated), outer=inferred.outer)
         return inferred or annotated
 
 
@@ -345,9 +343,7 @@ class Types:
             if not inside:
                 self._note(self._returns, scope.function.name, scope.returns())
 
-    def _note(
-        self, table: dict[str, dict[Klass, Typed]], name: str, held: Typed | None
-    ) -> None:
+    def _note(self, table: dict[str, dict[Klass, Typed]], name: str, held: Typed | None) -> None:
         if held is None:
             return
         by_root = table.setdefault(name, {})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lint_rules.exposure import Delegation, Wrapper, is_test
+from lint_rules.exposure import Delegation, Wrapper
 from lint_rules.facts import Attr, Call, CallEvent, Expr, Name, dotted
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, shape
 from lint_rules.types import Scope
+from lint_rules.uses import is_test
 from mla_guard.diagnostic import Diagnostic, Related
 from mla_guard.drift import signature_of
 
@@ -120,9 +121,7 @@ def _arguments(wrapper: Wrapper, call: Call) -> Iterator[tuple[str, Expr]]:
         if function is init.function and isinstance(event.value, Name)
     }
     try:
-        bound = signature_of(shape(init.function)).bind_partial(
-            *call.args, **dict(call.keywords)
-        )
+        bound = signature_of(shape(init.function)).bind_partial(*call.args, **dict(call.keywords))
     except TypeError:
         return
     for parameter, value in bound.arguments.items():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lint_rules.exposure import Use
+from lint_rules.dispatch import super_target
 from lint_rules.facts import CallEvent, Name, Write
-from lint_rules.flow import Flow, Reading, super_target
+from lint_rules.flow import Flow, Reading
 from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
+from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related, Severity
 
 __all__ = ["check"]
@@ -79,7 +80,9 @@ def _exists(judge: Judge, klass: Klass, flow: Flow, attr: str) -> bool:
     )
 
 
-def _readers(judge: Judge, klass: Klass, flow: Flow, missing: list[str]) -> dict[str, list[Reading]]:
+def _readers(
+    judge: Judge, klass: Klass, flow: Flow, missing: list[str]
+) -> dict[str, list[Reading]]:
     """For each missing attribute where an inherited method reads it, as an instance runs it."""
     found: dict[str, list[Reading]] = {}
     entries = judge.hooks(klass) if klass.root in judge.view.roots else judge.public(klass)
