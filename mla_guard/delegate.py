@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from .book import MISSING, declarations, has_body, resolve
 from .caller import caller
-from .contract import Hook, attribute_shape, name_of, place_of
+from .contract import Hook, at_name, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
-from .drift import Call, Shape, binding_errors, drift, shape_of
+from .drift import Call, Shape, binding_errors, drift, promised, shape_of
 from .errors import HookAttributeError, HookCallError
 
 __all__ = ["delegate", "delegation_breach", "exposes", "forget_plans", "route"]
@@ -63,13 +63,14 @@ def route(inner: Any, hook: str, /) -> Callable[..., Any]:
 
     Raises what :func:`delegate` raises, for every call that the contract allows.
     """
-    from .judge import contract_drift
+    from .judge import contract_drift, promises_variadics
 
     shape, place = _inner(inner, hook)
-    for declared in _declared(inner, hook):
-        if shape is None or not drift(declared.shape, shape):
+    for base, declared in declarations(type(inner)).get(hook, []):
+        variadic = promises_variadics(type(inner), base, hook)
+        if shape is None or not drift(promised(declared.shape, variadic=variadic), shape):
             continue
-        if reasons := contract_drift(declared, shape, variadic=True):
+        if reasons := contract_drift(declared, shape, variadic=variadic):
             call = _fullest(declared.shape)
             raise HookCallError([_mismatch(inner, hook, shape, place, call, reasons)])
         return lambda *args, **kwargs: delegate(inner, hook, *args, **kwargs)
@@ -89,14 +90,16 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
         and resolved[1] is not None
         and hook not in getattr(inner, "__dict__", ())
     ):
-        return attribute_shape(resolved[1]), place_of(resolved[1])
+        return attribute_shape(resolved[1]), at_name(place_of(resolved[1]), hook)
     bound = getattr(inner, hook, None)
     if bound is None:
         from .words import missing_delegate
 
         name, place = caller()
-        owner = f"{name_of(type(inner))}.{hook}"
-        raise HookAttributeError([missing_delegate(caller=name, place=place, callee=owner)])
+        what = name_of(type(inner))
+        raise HookAttributeError(
+            [missing_delegate(caller=name, place=place, hook=hook, held_as="inner", inner=what)]
+        )
     try:
         return shape_of(inspect.signature(bound)), place_of(bound)
     except (TypeError, ValueError):
@@ -104,19 +107,27 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
 
 
 def _mismatch(
-    inner: Any, hook: str, shape: Shape, place: Place, call: Call, reasons: tuple[str, ...]
+    inner: Any,
+    hook: str,
+    shape: Shape,
+    place: Place,
+    call: Call,
+    reasons: tuple[str, ...],
+    by: tuple[str, Place] | None = None,
 ) -> Diagnostic:
     from .words import call_mismatch
 
-    name, at = caller()
+    name, at = by or caller()
     return call_mismatch(
         caller=name,
         place=at,
+        called=hook,
         callee=f"{name_of(type(inner))}.{hook}",
         shape=shape,
         callee_place=place,
         call=call,
         reasons=reasons,
+        hint="Widen the implementation, or list the argument in the contract's optional_arguments.",
     )
 
 
@@ -180,17 +191,7 @@ def delegation_breach(
         return None
     if _reduced(shape, call, _declared(inner, hook)) is not None:
         return None
-    from .words import call_mismatch
-
-    return call_mismatch(
-        caller=caller,
-        place=place,
-        callee=f"{name_of(type(inner))}.{hook}",
-        shape=shape,
-        callee_place=at,
-        call=call,
-        reasons=reasons,
-    )
+    return _mismatch(inner, hook, shape, at, call, reasons, (caller, place))
 
 
 def _forget(key: int) -> None:

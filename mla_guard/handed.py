@@ -26,13 +26,15 @@ class Handed(NamedTuple):
 
     ``to`` is the attribute of the instance that holds the receiver, ``each`` that it holds several;
     ``super()`` stands for the next class. ``probed`` says that the call is made only where the
-    receiver has the hook, ``delegated`` that :func:`~mla_guard.delegate.delegate` makes it.
+    receiver has the hook, ``delegated`` that :func:`~mla_guard.delegate.delegate` makes it. The
+    place is that of the name that the call is written with.
     """
 
     to: str
     hook: str
     call: Call
     line: int
+    column: int = 1
     each: bool = False
     probed: bool = False
     delegated: bool = False
@@ -55,8 +57,10 @@ def handed(function: FunctionType) -> tuple[Handed, ...]:
     if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)) or not code.co_argcount:
         return ()
     reader = _Reader(code.co_varnames[0])
+    indent = len(lines[0]) - len(lines[0].lstrip())
     return tuple(
-        found._replace(line=found.line + first - 1) for found in reader.block(definition.body)
+        found._replace(line=found.line + first - 1, column=found.column + indent)
+        for found in reader.block(definition.body)
     )
 
 
@@ -179,7 +183,7 @@ class _Reader:
             of = self.receiver(expression.func)
             if of is not None and of.hook:
                 probed = (of.to, of.hook) in self.found
-                yield of._replace(call=_call(expression), line=expression.lineno, probed=probed)
+                yield _placed(of._replace(call=_call(expression), probed=probed), expression.func)
             elif (delegated := self.delegated(expression)) is not None:
                 yield delegated
         for child in ast.iter_child_nodes(expression):
@@ -197,9 +201,19 @@ class _Reader:
         if of is None or of.hook:
             return None
         rest = ast.Call(node.func, node.args[2:], node.keywords)
-        return of._replace(
-            hook=str(node.args[1].value), call=_call(rest), line=node.lineno, delegated=True
-        )
+        named = of._replace(hook=str(node.args[1].value), call=_call(rest), delegated=True)
+        return _placed(named, node.func)
+
+
+def _placed(found: Handed, function: ast.expr) -> Handed:
+    """``found`` at the name that it is called by."""
+    if isinstance(function, ast.Name):
+        return found._replace(line=function.lineno, column=function.col_offset + 1)
+    if isinstance(function, ast.Attribute):
+        line, end = function.end_lineno or function.lineno, function.end_col_offset or 0
+        column = end - len(function.attr) + 1
+        return found._replace(line=line, column=column)
+    return found
 
 
 def _call(node: ast.Call) -> Call:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from .arming import STATES, met, state_of
 from .book import ROOTS, declarations, resolve
 from .clauses import broken
-from .contract import name_of, place_of
+from .contract import at_name, name_of, place_of
 from .diagnostic import Diagnostic
 from .errors import HookContractError
 from .judge import class_breaches, clauses_of, held_to
@@ -59,7 +59,7 @@ def breaches(target: Any) -> tuple[Diagnostic, ...]:
                     target,
                     {},
                     symbol=f"{name_of(cls)}.{name}",
-                    place=place_of(resolved[1]),
+                    place=at_name(place_of(resolved[1]), name),
                 )
                 if breach is not None:
                     found.append(held_to(breach, cls, name, clause))

@@ -21,6 +21,10 @@ from typing import Any
 __all__ = ["loaded", "stub"]
 
 
+HIDDEN = ("flashinfer", "functorch", "msgspec", "numpy", "pydantic", "torch", "triton")
+"""Packages that may be there, and are stubbed all the same."""
+
+
 class _Meta(ABCMeta):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -154,6 +158,9 @@ def loaded(
     """
     modules = list(modules)
     before = dict(sys.modules)
+    for name in before:
+        if name.partition(".")[0] in HIDDEN:
+            del sys.modules[name]
     finder = _Finder(root, set(modules).__contains__, given or {})
     sys.meta_path.insert(0, finder)
     try:
@@ -162,3 +169,4 @@ def loaded(
         sys.meta_path.remove(finder)
         for name in set(sys.modules) - before.keys():
             del sys.modules[name]
+        sys.modules.update(before)

@@ -72,7 +72,7 @@ def test_nothing_else_is_dropped() -> None:
         [diagnostic] = caught.value.diagnostics
         assert (diagnostic.code, diagnostic.reasons) == (
             "MLA102",
-            ("takes at most 1 positional argument, 3 passed",),
+            ("NoLimit.plan takes at most 1 positional argument, 3 passed",),
         )
         assert diagnostic.symbol == "test_nothing_else_is_dropped"
     with pytest.raises(HookCallError):
@@ -85,9 +85,11 @@ def test_a_hook_that_is_not_there() -> None:
     for call in (lambda: delegate(object(), "plan", 1), lambda: route(object(), "plan")):
         with pytest.raises(HookAttributeError) as caught:
             call()
-        assert [
-            (d.code, d.message.partition(" hands on")[2]) for d in caught.value.diagnostics
-        ] == [("MLA303", " to object.plan, which does not exist")]
+        [diagnostic] = caught.value.diagnostics
+        assert diagnostic.code == "MLA303"
+        assert diagnostic.message.partition(" hands ")[2] == (
+            "plan to inner unconditionally, but object, which it holds, has none: AttributeError"
+        )
 
 
 def test_exposes_sees_through_defaults_without_a_body() -> None:
@@ -130,7 +132,7 @@ def test_route_drops_what_delegate_drops_and_refuses_at_construction() -> None:
     with pytest.raises(HookCallError) as caught:
         route(NoLimit(), "plan")
     assert [(d.code, d.reasons) for d in caught.value.diagnostics] == [
-        ("MLA102", ("drops 'limit' (position 3)",))
+        ("MLA102", ("NoLimit.plan drops 'limit' (position 3)",))
     ]
 
 

@@ -108,15 +108,16 @@ def test_trtllm_that_skips_prefill_is_refused_before_it_plans() -> None:
             assert vars(backend) == before
         where = "sglang/srt/layers/attention"
         assert str(caught.value).replace(f"{engine.root}/", "").splitlines() == [
-            f"{where}/trtllm_mla_backend.py:675:1: MLA202 TRTLLMMLABackend.init_mha_chunk_metadata "
-            "needs self.mha_chunk_kv_cache, which does not exist [unguarded-attribute]",
-            f"  {where}/flashinfer_mla_backend.py:513:1: "
+            f"{where}/trtllm_mla_backend.py:675:9: MLA202 TRTLLMMLABackend.init_mha_chunk_metadata "
+            "reads mha_chunk_kv_cache unguarded: AttributeError on this instance "
+            "[unguarded-attribute]",
+            f"  {where}/flashinfer_mla_backend.py:513:9: "
             "FlashInferMLAAttnBackend.init_mha_chunk_metadata requires mha_chunk_kv_cache",
-            f"  {where}/flashinfer_mla_backend.py:277:1: self.mha_chunk_kv_cache is created here "
-            "if not skip_prefill and self.enable_chunk_kv",
+            f"  {where}/flashinfer_mla_backend.py:277:22: FlashInferMLAAttnBackend creates "
+            "mha_chunk_kv_cache only if not skip_prefill and self.enable_chunk_kv",
             "  - on this TRTLLMMLABackend skip_prefill is True, enable_chunk_kv is False",
-            "  hint: create mha_chunk_kv_cache wherever TRTLLMMLABackend.init_mha_chunk_metadata "
-            "can be called, or set it to None there",
+            "  hint: Create mha_chunk_kv_cache on every path of __init__ (as None where it is not "
+            "used), or guard the read with the condition that creates it.",
         ]
 
 
@@ -130,12 +131,17 @@ def test_the_hybrid_wrapper_over_trtllm_is_refused_where_it_passes_too_much() ->
                 call(PREFILL)
             assert codes(caught.value) == ["MLA102"]
         assert [vars(b) for b in (wrapper, inner)] == before
-        assert caught.value.diagnostics[0].message == (
-            "HybridLinearAttnBackend.init_mha_chunk_metadata calls "
-            "TRTLLMMLABackend.init_mha_chunk_metadata with (forward_batch, "
-            "disable_flashinfer_ragged), which "
-            "TRTLLMMLABackend.init_mha_chunk_metadata(forward_batch) does not accept"
-        )
+        assert str(caught.value).replace(f"{engine.root}/", "").splitlines() == [
+            "sglang/srt/layers/attention/hybrid_linear_attn_backend.py:820:13: MLA102 "
+            "init_mha_chunk_metadata(forward_batch, disable_flashinfer_ragged) does not bind to "
+            "TRTLLMMLABackend.init_mha_chunk_metadata(forward_batch) [hook-call-mismatch]",
+            "  sglang/srt/layers/attention/trtllm_mla_backend.py:565:9: "
+            "TRTLLMMLABackend.init_mha_chunk_metadata is defined here",
+            "  - TRTLLMMLABackend.init_mha_chunk_metadata takes at most 1 positional argument, 2 "
+            "passed, 'disable_flashinfer_ragged' left over",
+            "  hint: TypeError as soon as self.full_attn_backend is a TRTLLMMLABackend. Pass only "
+            "what every backend accepts, or widen the implementation.",
+        ]
         with pytest.raises(HookContractError) as verified:
             verify(wrapper)
         assert verified.value.diagnostics == caught.value.diagnostics
