@@ -433,6 +433,15 @@ def normalised(function: Function) -> tuple[object, ...]:
     return function.name, function.line, function.params, function.decorators, text
 
 
+def test_imports_for_type_checkers_are_marked() -> None:
+    imports = extract("x.py", ENGINE).imports
+    assert [(i.local, i.module, i.name, i.level, i.typing) for i in imports] == [
+        ("os", "os", "", 0, False),
+        ("TYPE_CHECKING", "typing", "TYPE_CHECKING", 0, False),
+        ("Backend", "base", "Backend", 0, True),
+    ]
+
+
 def test_everything_is_kept_where_the_header_asks_for_it() -> None:
     assert extract("x.py", ENGINE, lambda t: True, lambda t: True) == extract("x.py", ENGINE)
 
