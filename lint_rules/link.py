@@ -290,7 +290,7 @@ class Project:
                     yield from self.resolve(file, name)
 
     def _only_for_types(self, path: str, name: str) -> bool:
-        """Whether ``name`` is bound under ``if TYPE_CHECKING:`` alone: no base class at run time."""
+        """Whether ``name`` is imported for type checkers alone: no base class at run time."""
         head = name.partition(".")[0]
         entries = self._imports.get(path, {}).get(head, ())
         return bool(entries) and all(e.typing for e in entries) and head not in self._local[path]
