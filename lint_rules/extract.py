@@ -23,6 +23,7 @@ from lint_rules.facts import (
     FileFacts,
     Function,
     Import,
+    Name,
     Not,
     Return,
 )
@@ -439,6 +440,9 @@ class _Extractor(Expressions):
         scope = self.scope
         self.line = self.lines.line(node)
         test = self.expr(node.test)
+        if test == Name("TYPE_CHECKING") and node.orelse is None:
+            # what is asserted for the type checker is what the author knows
+            return self._block(node.body)
         base = scope.cond
         scope.push(test)
         ended_then = self._block(node.body)
