@@ -18,12 +18,21 @@ from .tree import members
 
 __all__ = ["CONSTRUCTING", "STATES", "ClassState", "state_of"]
 
+MOST_INSTANCES = 150
+"""So many instances of a verified class are verified; the rest are not looked at.
+
+Each puts stand-ins into the class and takes them out again, and CPython 3.13 stops caching the
+look-ups of a class whose body has changed about a thousand times.
+"""
+
 CONSTRUCTING: set[int] = set()
 """Instances whose ``__init__`` runs."""
 
 
 class _Installed:
-    __slots__ = ("attribute", "own", "stand_in")
+    """A stand-in in a class body. The stand-in keeps it, so that no table keeps the class."""
+
+    __slots__ = ("__weakref__", "attribute", "own", "stand_in")
 
     def __init__(self, stand_in: StandIn, attribute: Any, own: Any) -> None:
         self.stand_in, self.attribute, self.own = stand_in, attribute, own
@@ -37,8 +46,9 @@ class ClassState:
         self.verified = self._just_verified = False
         self.wraps = False
         self.instantiated = False
+        self._rearmed = 0
         self.records: dict[int, Record] = {}
-        self.installed: dict[str, _Installed] = {}
+        self.installed: dict[str, weakref.ref[_Installed]] = {}
         self.lent: Counter[str] = Counter()
         self._borrowing: set[tuple[ClassState, str]] = set()
         declared = declarations(cls)
@@ -61,8 +71,10 @@ class ClassState:
     def arm(self, instance: object) -> None:
         """Expect the first calls on a new instance."""
         with locked():
-            if self.verified and not self.wraps and not self.clauses:
-                return
+            if self.verified:
+                if self.exhausted or not (self.wraps or self.clauses):
+                    return
+                self._rearmed += 1
             key = id(instance)
             me = weakref.ref(self)
             try:
@@ -81,9 +93,19 @@ class ClassState:
         return hook_names(self.cls)
 
     @staticmethod
+    def constructs(instance: object) -> bool:
+        """Whether the instance's ``__init__`` runs: what it is to hold may not be there yet."""
+        return id(instance) in CONSTRUCTING
+
+    @staticmethod
     def of(cls: type) -> ClassState | None:
         """The state of a class, if it has one."""
         return STATES.get(cls)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether so many instances were verified that no more will be."""
+        return self._rearmed >= MOST_INSTANCES
 
     def owner_of(self, name: str) -> type:
         """The class whose body defines a hook."""
@@ -185,13 +207,19 @@ class ClassState:
         if inherited:
             BORROWED.setdefault(cls, set()).add(name)
         type.__setattr__(cls, name, placed)
-        self.installed[name] = _Installed(stand_in, placed, own)
+        installed = _Installed(stand_in, placed, own)
+        vars(stand_in.function)["__mla_installed__"] = installed
+        self.installed[name] = weakref.ref(installed)
 
     def _remove(self, name: str) -> None:
-        cls, installed = self.cls, self.installed.pop(name)
+        cls, installed = self.cls, self.installed.pop(name)()
+        if installed is None:  # somebody replaced the hook meanwhile, and nobody kept the stand-in
+            BORROWED.get(cls, set()).discard(name)
+            return
         if installed.own is MISSING:
             BORROWED[cls].discard(name)
         inherited = installed.own is MISSING
+        del vars(installed.stand_in.function)["__mla_installed__"]
         installed.stand_in.retire(as_twin=not inherited or is_transparent(cls, name))
         if vars(cls).get(name) is not installed.attribute:
             return  # somebody replaced the hook meanwhile
@@ -205,7 +233,7 @@ class ClassState:
         self.verified = self._just_verified = True
         for record in self.records.values():
             instance = record.reference and record.reference()
-            if instance is not None and id(instance) not in CONSTRUCTING:
+            if instance is not None and not self.constructs(instance):
                 record.tree = bool(members(instance))
                 self.wraps = self.wraps or record.tree
         self.drop_settled()

@@ -17,6 +17,7 @@ __all__ = [
     "flags_of",
     "has_body",
     "hook_names",
+    "is_replaced",
     "modes_of",
     "notice",
     "resolve",
@@ -87,6 +88,12 @@ def resolve(cls: type, name: str, after: type | None = None) -> tuple[type, Any]
         if attribute is not MISSING and name not in BORROWED.get(owner, ()):
             return owner, plain(attribute)
     return None
+
+
+def is_replaced(instance: object, name: str) -> bool:
+    """Whether an instance has something else than its class's hook; its dict is not touched."""
+    found, common = getattr(instance, name, MISSING), getattr(type(instance), name, MISSING)
+    return getattr(found, "__func__", found) is not getattr(common, "__func__", common)
 
 
 def _defined(owner: type, name: str) -> Hook | None:

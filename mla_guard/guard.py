@@ -56,8 +56,6 @@ def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None =
         terms = terms_of(profile or {})
     else:
         terms = load_profile(profile)
-    if base in ROOTS:
-        raise ValueError(f"{name_of(base)} is guarded already")
     _guarded(base, terms)
     if base in ROOTS:
         from .hierarchy import arm_existing

@@ -8,8 +8,8 @@ what they find is known when an instance is there. What cannot be read is not th
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
+import weakref
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import NamedTuple
@@ -40,9 +40,17 @@ class Handed(NamedTuple):
     delegated: bool = False
 
 
-@functools.lru_cache(maxsize=1024)
+_READ: weakref.WeakKeyDictionary[FunctionType, tuple[Handed, ...]] = weakref.WeakKeyDictionary()
+
+
 def handed(function: FunctionType) -> tuple[Handed, ...]:
     """The certain calls of ``function``; none where its source cannot be read."""
+    if function not in _READ:
+        _READ[function] = _read(function)
+    return _READ[function]
+
+
+def _read(function: FunctionType) -> tuple[Handed, ...]:
     code = function.__code__
     if not {"super", "getattr", "delegate", "self"}.intersection(code.co_names + code.co_varnames):
         return ()

@@ -9,6 +9,7 @@ import gc
 import inspect
 import os
 import pickle
+import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +21,7 @@ from mla_guard import (
     HookCallError,
     HookContractError,
     contract_of,
+    delegate,
     guard,
     hook,
     status,
@@ -583,16 +585,33 @@ def test_no_class_is_kept_alive(checked: list[str]) -> None:
 
     def use() -> weakref.ref[type]:
         class Good(Base):  # type: ignore[misc, valid-type]
+            def __init__(self) -> None:
+                super().__init__()
+                self.held = [self]
+
+            def __setstate__(self, state: Any) -> None:
+                self.__dict__.update(state)
+
             def run(self, x: int) -> Any:
-                return x
+                return x if x else super().run(x)
 
         Good()
-        Good().run(1)
+        copy.copy(Good()).run(1)
+        verify(Good())
         return weakref.ref(Good)
 
-    reference = use()
+    def unused() -> weakref.ref[type]:
+        class Never(Base):  # type: ignore[misc, valid-type]
+            def run(self, x: int) -> Any:
+                return super().run(x)
+
+        Never()
+        assert status(Never).installed == ("run",)
+        return weakref.ref(Never)
+
+    references = [use(), unused()]
     gc.collect()
-    assert reference() is None
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_a_subclass_defined_after_the_guard_was_installed(checked: list[str]) -> None:
@@ -736,3 +755,95 @@ def test_a_base_under_two_guards_answers_to_both() -> None:
     assert verify_is_pointless == []
     with pytest.raises(TypeError, match="no guarded base"):
         verify(Narrow)
+
+
+def test_the_number_of_instances_that_are_verified_is_bounded(checked: list[str]) -> None:
+    Base = base(checked)
+
+    class Good(Base):  # type: ignore[misc, valid-type]
+        def run(self, x: int) -> Any:
+            return x
+
+    original = body(Good, "run")
+    assert [Good().run(i) for i in range(400)] == list(range(400))
+    assert len(checked) == 151
+    assert [(a.what, a.text) for a in status(Good).armed] == [
+        ("instances", "not verified after 150")
+    ]
+    assert body(Good, "run") is original
+
+
+def test_what_a_wrapper_holds_is_looked_at_after_its_construction() -> None:
+    @guard
+    class Base:
+        def run(self) -> int:
+            raise NotImplementedError
+
+        @hook(optional=True)
+        def probe(self) -> None:
+            return None
+
+    class Leaf(Base):
+        def run(self) -> int:
+            return 1
+
+        def probe(self) -> None:
+            return None
+
+    class Wrapper(Base):
+        def __init__(self) -> None:
+            self.early = self.run()
+            self.inner = Leaf()
+
+        def run(self) -> int:
+            return 2
+
+    wrapper = Wrapper()
+    with pytest.raises(HookContractError) as caught:
+        wrapper.run()
+    assert [d.code for d in caught.value.diagnostics] == ["MLA301"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="every instance has a dict from the start")
+def test_looking_inside_does_not_make_python_keep_a_dict() -> None:
+    @guard
+    class Base:
+        @hook(requires="ready")
+        def run(self, x: int) -> int:
+            return x
+
+    class Plain(Base):
+        def __init__(self) -> None:
+            self.ready = True
+
+    plain = Plain()
+    size = sys.getsizeof(plain)
+    plain.run(1)
+    verify(plain)
+    delegate(plain, "run", 1)
+    assert not any(isinstance(r, dict) for r in gc.get_referents(plain))
+    assert sys.getsizeof(plain) == size
+
+
+def test_a_class_guarded_twice_is_an_error() -> None:
+    @guard
+    class Base:
+        def run(self) -> int:
+            return 1
+
+    with pytest.raises(ValueError, match="Base is guarded already"):
+        guard(Base)
+
+
+def test_a_function_of_the_guard_kept_beyond_its_end_does_nothing() -> None:
+    @guard
+    class Base:
+        def run(self) -> int:
+            return 1
+
+    kept = vars(Base)["__init__"]
+    unguard_hierarchy(Base)
+    setattr(Base, "__init__", kept)  # noqa: B010
+    instance = Base()
+    assert body(Base, "run") is vars(Base)["run"]
+    assert (instance.run(), status(instance).installed) == (1, ())
