@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lint_rules.dispatch import super_target
 from lint_rules.conditions import satisfiable
+from lint_rules.dispatch import super_target
 from lint_rules.facts import CallEvent, Name, Write
 from lint_rules.flow import Flow, Reading
 from lint_rules.gaps import is_guarded
