@@ -38,6 +38,7 @@ __all__ = [
     "satisfiable",
     "show",
     "substitute",
+    "undecided",
 ]
 
 TRUE: Expr = Const("True")
@@ -254,10 +255,14 @@ def satisfiable(formulas: Sequence[Expr]) -> bool:
     whole = conjunction(formulas)
     if whole in (TRUE, FALSE):
         return whole == TRUE
-    known = atoms(whole)
-    if len(known) > _MOST_ATOMS:
+    if undecided((whole,)):
         return True
-    return _search(conjunction((whole, *_theory(list(known)))))
+    return _search(conjunction((whole, *_theory(list(atoms(whole))))))
+
+
+def undecided(formulas: Sequence[Expr]) -> bool:
+    """Whether ``formulas`` have too many atoms together to tell anything about them."""
+    return len(atoms(And(tuple(formulas)))) > _MOST_ATOMS
 
 
 def _search(expr: Expr) -> bool:

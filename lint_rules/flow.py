@@ -22,6 +22,7 @@ from lint_rules.conditions import (
     implies,
     negation,
     substitute,
+    undecided,
 )
 from lint_rules.dispatch import Touching, calls_up, constructor, super_target
 from lint_rules.facts import (
@@ -387,8 +388,9 @@ class Flow:
         return target, arguments
 
     def guarded(self, reading: Reading, condition: Expr) -> bool:
-        """Whether the guards on the way to a reading imply ``condition``."""
-        return implies(self.premises(map(self.normal, reading.path)), condition)
+        """Whether the guards on the way to a reading imply ``condition``, or may, for all we know."""
+        premises = self.premises(map(self.normal, reading.path))
+        return undecided((*premises, condition)) or implies(premises, condition)
 
     def premises(self, path: Iterable[Expr]) -> list[Expr]:
         """``path`` with what construction lets it conclude about the attributes that it tests."""
