@@ -305,10 +305,13 @@ def _theory(known: list[Expr]) -> list[Expr]:
         is_none = Compare(a.left, "is", none)
         if is_none in known:
             facts.append(disjunction((negation(a), negation(is_none))))
-        if a.left in known:
+        left = formula(a.left)
+        if all(atom in known for atom in atoms(left)):
             truth = _truth_of(a)
             if truth is not None:
-                facts.append(disjunction((negation(a), a.left if truth else negation(a.left))))
+                facts.append(disjunction((negation(a), left if truth else negation(left))))
+            if a.op == ">" and a.right == Const("0"):
+                facts.append(disjunction((a, negation(left))))  # what is counted is not negative
         for b in known[index + 1 :]:
             if isinstance(b, Compare) and b.left == a.left and isinstance(b.right, Const):
                 facts += _between(a, b)
