@@ -193,7 +193,10 @@ class Scope:
 
     def _typed_attr(self, expr: Attr, depth: int) -> Typed | None:
         if expr.value == Name(self.receiver) and self.klass is not None:
-            return self.types.held(self.klass).get(expr.name) or self._outer(expr.name)
+            held = self.types.held(self.klass).get(expr.name)
+            if held is None and not self._stores_another_kind(self.klass, expr.name):
+                held = self._outer(expr.name)
+            return held
         owner = self.typed(expr.value, depth + 1)
         if owner is not None and not owner.many:
             inner = self.types.held_below(owner.named, expr.name)
@@ -201,6 +204,27 @@ class Scope:
         if isinstance(expr.value, Name) and self.types.project.is_module(self.path, expr.value.id):
             return None
         return self._outer(expr.name)
+
+    def _stores_another_kind(self, klass: Klass, name: str) -> bool:
+        """Whether all that the class stores under ``name`` is a constant or some other object.
+
+        Every class of a family was read, so that a call of another class by name builds no backend.
+        """
+        stored = klass.stored.get(name, ())
+        return any(w.value != Const("None") for _, _, w in stored) and all(
+            isinstance(w.value, Const) or self.types.scope(owner, function).builds_another(w.value)
+            for owner, function, w in stored
+        )
+
+    def builds_another(self, value: Expr | None) -> bool:
+        """Whether ``value`` calls, by its name, a class that is no backend."""
+        name = dotted(value.func) if isinstance(value, Call) else ""
+        head = name.partition(".")[0]
+        if not name.rpartition(".")[2][:1].isupper() or head in self.binds or head in self.params:
+            return False
+        return not any(
+            k.root in self.types.roots for k in self.types.project.resolve(self.path, name)
+        )
 
     def _outer(self, name: str) -> Typed | None:
         return self.types.by_name(name, self.path)
