@@ -259,6 +259,7 @@ def at_name(place: Place, name: str) -> Place:
     Reads the source, so only what is shown to people is asked for it.
     """
     statement = re.compile(rf"\s*(?:(?:async\s+)?def|class)\s+(?={re.escape(name)}\b)")
+    linecache.checkcache(place.path)
     for line in range(place.line, place.line + 50):
         found = statement.match(linecache.getline(place.path, line))
         if found is not None:
