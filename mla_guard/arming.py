@@ -18,13 +18,6 @@ from .tree import members
 
 __all__ = ["CONSTRUCTING", "STATES", "ClassState", "state_of"]
 
-MOST_INSTANCES = 150
-"""So many instances of a verified class are verified; the rest are not looked at.
-
-Each puts stand-ins into the class and takes them out again, and CPython 3.13 stops caching the
-look-ups of a class whose body has changed about a thousand times.
-"""
-
 CONSTRUCTING: set[int] = set()
 """Instances whose ``__init__`` runs."""
 
@@ -46,7 +39,6 @@ class ClassState:
         self.verified = self._just_verified = False
         self.wraps = False
         self.instantiated = False
-        self._rearmed = 0
         self.records: dict[int, Record] = {}
         self.installed: dict[str, weakref.ref[_Installed]] = {}
         self.lent: Counter[str] = Counter()
@@ -71,10 +63,8 @@ class ClassState:
     def arm(self, instance: object) -> None:
         """Expect the first calls on a new instance."""
         with locked():
-            if self.verified:
-                if self.exhausted or not (self.wraps or self.clauses):
-                    return
-                self._rearmed += 1
+            if self.verified and not self.wraps and not self.clauses:
+                return
             key = id(instance)
             me = weakref.ref(self)
             try:
@@ -101,11 +91,6 @@ class ClassState:
     def of(cls: type) -> ClassState | None:
         """The state of a class, if it has one."""
         return STATES.get(cls)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether so many instances were verified that no more will be."""
-        return self._rearmed >= MOST_INSTANCES
 
     def owner_of(self, name: str) -> type:
         """The class whose body defines a hook."""

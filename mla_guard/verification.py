@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .arming import MOST_INSTANCES, STATES, met, state_of
+from .arming import STATES, met, state_of
 from .book import ROOTS, declarations, resolve
 from .clauses import broken
 from .contract import at_name, name_of, place_of
@@ -19,9 +19,8 @@ __all__ = ["Armed", "Status", "breaches", "status", "verify"]
 class Armed(NamedTuple):
     """One thing that is still to be verified, or that waits for what is to come.
 
-    ``what`` is ``"signatures"``, ``"wrapped"`` (what an instance wraps), the kind of a clause, or
-    ``"instances"`` where a class has so many that the rest are not looked at. ``text`` and
-    ``phase`` are those of the clause, ``postponed`` is why a due check was put off.
+    ``what`` is ``"signatures"``, ``"wrapped"`` (what an instance wraps) or the kind of a clause,
+    ``text`` and ``phase`` are those of the clause, ``postponed`` is why a due check was put off.
     """
 
     class_name: str
@@ -92,8 +91,6 @@ def status(target: Any) -> Status:
     state = STATES.get(cls) or state_of(cls)
     name = name_of(cls)
     armed = [] if state.verified else [Armed(name, "signatures")]
-    if state.exhausted:
-        armed.append(Armed(name, "instances", text=f"not verified after {MOST_INSTANCES}"))
     if target is not cls and (record := state.records.get(id(target))) is not None:
         if record.tree:
             armed.append(Armed(name, "wrapped"))
