@@ -110,12 +110,13 @@ class ClassState:
 
     def settle(self) -> None:
         """Put stand-ins where they are needed, and the originals back where they are not."""
-        needed = self.needed()
-        changed = needed ^ self.installed.keys()
-        for name in changed - needed:
+        needed, before = self.needed(), set(self.installed)
+        # Once the class is verified, what stays is of another make.
+        for name in before if self._just_verified else before - needed:
             self._remove(name)
-        for name in changed & needed:
+        for name in needed - self.installed.keys():
             self._install(name)
+        changed = before ^ self.installed.keys()
         if self._borrowing or any(record.awaited() for record in self.records.values()):
             self._borrow()
         if self._just_verified:
@@ -152,8 +153,7 @@ class ClassState:
     def _shield(self, name: str) -> None:
         """Keep a class that is verified clear of the stand-in of a class above it that is not."""
         cls = self.cls
-        shielded = name in BORROWED.get(cls, ()) and name not in self.installed
-        if name in self.installed or (name in vars(cls) and not shielded):
+        if name in self.installed or (name in vars(cls) and name not in BORROWED.get(cls, ())):
             return
         above = met(cls, name)
         if above is not None and not is_transparent(cls, name):
@@ -162,7 +162,7 @@ class ClassState:
                 above.is_verified()
                 above.settle()
             above = None
-        needed = above is not None
+        needed, shielded = above is not None, name in BORROWED.get(cls, ())
         if needed and not shielded:
             resolved = resolve(cls, name)
             assert resolved is not None
@@ -187,7 +187,15 @@ class ClassState:
         inherited = own is MISSING
         run = _inherited(cls, name, kind) if inherited else target
         watched = Watched(self, name, attribute, shape)
-        stand_in = StandIn(target, run, watched.idle, functools.partial(FirstCall, watched))
+        # Once the class is verified only instances with something armed are of interest.
+        gate = self.verified and kind == "method" and not self.lent[name]
+        stand_in = StandIn(
+            target,
+            run,
+            watched.idle,
+            functools.partial(FirstCall, watched),
+            armed=self.records if gate else None,
+        )
         placed = rebuilt(attribute, stand_in.function)
         if inherited:
             BORROWED.setdefault(cls, set()).add(name)

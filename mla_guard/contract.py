@@ -253,17 +253,20 @@ def place_of(attribute: Any) -> Place:
     return Place(function.__code__.co_filename, function.__code__.co_firstlineno)
 
 
+_STATEMENT = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+(?P<name>\w+)")
+
+
 def at_name(place: Place, name: str) -> Place:
     """The place of the name in a statement ``def`` or ``class`` that starts at ``place``.
 
     Reads the source, so only what is shown to people is asked for it.
     """
-    statement = re.compile(rf"\s*(?:(?:async\s+)?def|class)\s+(?={re.escape(name)}\b)")
     linecache.checkcache(place.path)
     for line in range(place.line, place.line + 50):
-        found = statement.match(linecache.getline(place.path, line))
+        found = _STATEMENT.match(linecache.getline(place.path, line))
         if found is not None:
-            return Place(place.path, line, found.end() + 1)
+            is_it = found["name"] == name
+            return Place(place.path, line, found.start("name") + 1) if is_it else place
     return place
 
 

@@ -23,6 +23,7 @@ from mla_guard import (
     contract_of,
     delegate,
     guard,
+    guard_hierarchy,
     hook,
     status,
     unguard_hierarchy,
@@ -844,3 +845,66 @@ def test_a_function_of_the_guard_kept_beyond_its_end_does_nothing() -> None:
     instance = Base()
     assert body(Base, "run") is vars(Base)["run"]
     assert (instance.run(), status(instance).installed) == (1, ())
+
+
+def test_a_stand_in_of_a_verified_class_passes_every_kind_of_argument_on() -> None:
+    class Base:
+        @hook(requires="ready", phase="prefill")
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+    guard_hierarchy(Base, profile={"own_protocol": {"Cls": ["run"]}})
+
+    def plain(self: Any, a: int, b: int = 2) -> Any:
+        return a, b
+
+    def only(self: Any, a: int, /, b: int = 2, *, c: int = 3, d: int) -> Any:
+        return a, b, c, d
+
+    def every(me: Any, a: int, /, b: int = 2, *args: int, c: int = 3, **more: int) -> Any:
+        return a, b, args, c, more
+
+    def keywords(self: Any, **id: Any) -> Any:
+        return id
+
+    def receiverless(*args: Any) -> Any:
+        return args[1:]
+
+    for function, args, kwargs in (
+        (plain, (1,), {}),
+        (plain, (1,), {"b": 3}),
+        (only, (1,), {"d": 4}),
+        (only, (1, 5), {"c": 6, "d": 4}),
+        (every, (1, 2, 3, 4), {"c": 5, "a": 6, "self": 7}),
+        (every, (1,), {}),
+        (keywords, (), {"a": 1}),
+        (receiverless, (1, 2), {}),
+    ):
+        cls: Any = type("Cls", (Base,), {"run": function, "ready": True})
+        armed, verified, waiting = cls(), cls(), cls()
+        want = function(armed, *args, **kwargs)
+        for instance in (armed, verified, armed, verified):
+            assert instance.run(*args, **kwargs) == want
+        assert status(waiting).installed == ("run",)
+        stored = cls.run
+        assert stored(verified, *args, **kwargs) == want
+        del armed, verified, waiting, instance
+        gc.collect()
+        assert vars(cls)["run"] is function
+        assert stored.__code__ is function.__code__
+        assert stored(object.__new__(cls), *args, **kwargs) == want
+
+
+def test_a_hook_of_a_module_that_has_another_id() -> None:
+    space: dict[str, Any] = {"id": None, "base": None}
+    exec("def run(self, x):\n    return x, id", space)
+
+    @guard
+    class Base:
+        @hook(requires="ready", phase="prefill")
+        def run(self, x: int) -> Any:
+            raise NotImplementedError
+
+    cls: Any = type("Cls", (Base,), {"run": space["run"], "ready": 1})
+    first, second = cls(), cls()
+    assert [i.run(1) for i in (first, second, first, second)] == [(1, None)] * 4
