@@ -25,6 +25,7 @@ from lint_rules.facts import (
     FileFacts,
     Function,
     Import,
+    Name,
     Not,
     Or,
     Return,
@@ -449,7 +450,11 @@ class _Extractor(Expressions):
             self.line = self.lines.line(node.orelse)
             return self._block(node.orelse.body)
 
-        return self._branches(self.expr(node.test), lambda: self._block(node.body), orelse)
+        test = self.expr(node.test)
+        if test == Name("TYPE_CHECKING") and node.orelse is None:
+            # what is asserted for the type checker is what the author knows
+            return self._block(node.body)
+        return self._branches(test, lambda: self._block(node.body), orelse)
 
     def _branches(self, test: Expr, body: Callable[[], int], orelse: Callable[[], int]) -> int:
         scope = self.scope

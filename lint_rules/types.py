@@ -194,9 +194,7 @@ class Scope:
     def _typed_attr(self, expr: Attr, depth: int) -> Typed | None:
         if expr.value == Name(self.receiver) and self.klass is not None:
             held = self.types.held(self.klass).get(expr.name)
-            if held is None and not self._stores_another_kind(self.klass, expr.name):
-                held = self._outer(expr.name)
-            return held
+            return held or (None if self._kept_otherwise(expr.name) else self._outer(expr.name))
         owner = self.typed(expr.value, depth + 1)
         if owner is not None and not owner.many:
             inner = self.types.held_below(owner.named, expr.name)
@@ -205,25 +203,12 @@ class Scope:
             return None
         return self._outer(expr.name)
 
-    def _stores_another_kind(self, klass: Klass, name: str) -> bool:
-        """Whether all that the class stores under ``name`` is a constant or some other object.
-
-        Every class of a family was read, so that a call of another class by name builds no backend.
-        """
-        stored = klass.stored.get(name, ())
-        return any(w.value != Const("None") for _, _, w in stored) and all(
-            isinstance(w.value, Const) or self.types.scope(owner, function).builds_another(w.value)
-            for owner, function, w in stored
-        )
-
-    def builds_another(self, value: Expr | None) -> bool:
-        """Whether ``value`` calls, by its name, a class that is no backend."""
-        name = dotted(value.func) if isinstance(value, Call) else ""
-        head = name.partition(".")[0]
-        if not name.rpartition(".")[2][:1].isupper() or head in self.binds or head in self.params:
-            return False
-        return not any(
-            k.root in self.types.roots for k in self.types.project.resolve(self.path, name)
+    def _kept_otherwise(self, name: str) -> bool:
+        """Whether the class stores something in ``self.name`` of which nothing is known."""
+        assert self.klass is not None
+        return any(
+            write.value is not None and write.value != Const("None")
+            for _, _, write in self.klass.stored.get(name, ())
         )
 
     def _outer(self, name: str) -> Typed | None:
@@ -373,11 +358,16 @@ class Types:
         by_root = table.setdefault(name, {})
         for klass in held.named:
             if klass.root is not None:
+                same = Typed(
+                    frozenset(k for k in held.classes if k.root is klass.root),
+                    held.many,
+                    held.outer,
+                    frozenset(k for k in held.exact if k.root is klass.root),
+                )
                 known = by_root.get(klass.root)
-                many, outer = held.many, held.outer
                 if known is not None:
-                    many, outer = many or known.many, outer or known.outer
-                by_root[klass.root] = Typed(frozenset([klass.root]), many, outer)
+                    same = replace(same.merged(known), outer=same.outer or known.outer)
+                by_root[klass.root] = same
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""

@@ -55,7 +55,7 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         if judge.plays_another_role(klass) and klass not in use.typed.exact:
             continue
         if inside is not None and (
-            judge.foreign_to(inside, klass)
+            not judge.wraps(inside, klass)
             or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
         ):
             continue  # not written for such a backend, or for holding one of its own kind
