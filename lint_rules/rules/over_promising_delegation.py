@@ -43,7 +43,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
 
 
 def _asked(delegation: Delegation) -> bool:
-    """Whether a guard on the way asks for the name, what an object is, or the wrapper's own state."""
+    """Whether a guard asks for the name, for what an object is, or for the wrapper's own state."""
     text = repr(delegation.scope.path_of(delegation.cond))
     own = repr(Name(delegation.scope.receiver))
     return any(asked in text for asked in (repr(delegation.name), "isinstance", own))
