@@ -246,7 +246,7 @@ def peers() -> dict[str, tuple[str, Any]]:
         from zope.interface.verify import verifyObject
 
         class IForward(Interface):  # type: ignore[misc]
-            def forward(batch: Batch, save: bool = True) -> Batch:
+            def forward(batch: Batch, save: bool = True) -> Batch:  # type: ignore[empty-body]
                 """Return the batch."""
 
         cls = implementer(IForward)(type("Z", (Bare,), {}))
