@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .book import BORROWED, MISSING, declarations, hook_names, modes_of, resolve
-from .contract import attribute_shape, function_of, kind_of, underlying
+from .book import MISSING, declarations, hook_names, modes_of, resolve
+from .contract import BORROWED, attribute_shape, function_of, kind_of, underlying
 from .first_call import FirstCall, Record, Watched
 from .judge import class_breaches, clauses_of
 from .lock import locked, when_free
@@ -122,6 +122,9 @@ class ClassState:
         if self._just_verified:
             self._just_verified = False
             self.shield()
+        elif self.verified:
+            for name in changed - needed:
+                self._shield(name)
         for cls in descendants(self.cls) if changed else ():
             if (below := STATES.get(cls)) is not None and below.verified:
                 for name in changed:

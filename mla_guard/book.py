@@ -8,7 +8,17 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from .contract import Hook, Mark, contract_of, function_of, hook_of, is_marked, only_raises, plain
+from .contract import (
+    BORROWED,
+    Hook,
+    Mark,
+    contract_of,
+    function_of,
+    hook_of,
+    is_marked,
+    only_raises,
+    plain,
+)
 
 __all__ = [
     "MISSING",
@@ -50,9 +60,6 @@ class Terms(NamedTuple):
 
 ROOTS: weakref.WeakKeyDictionary[type, Terms] = weakref.WeakKeyDictionary()
 """The guarded bases."""
-
-BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
-"""Names that the guard put into a class body which itself defines no such hook."""
 
 
 NAMED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
@@ -108,8 +115,7 @@ def _declared_in(
     said = [t.marks[key] for t in terms for key in (owner.__name__, "*") if key in t.marks]
     hooks: dict[str, Hook] = {}
     if is_root:
-        borrowed = BORROWED.get(owner, ())
-        hooks.update((n, h) for n, h in contract_of(owner).hooks.items() if n not in borrowed)
+        hooks.update(contract_of(owner).hooks)
     else:
         for name, attribute in vars(owner).items():
             if name in BORROWED.get(owner, ()):

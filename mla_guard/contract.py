@@ -7,6 +7,7 @@ import functools
 import inspect
 import linecache
 import re
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -21,6 +22,9 @@ HookKind = Literal["method", "static", "class", "property"]
 ClauseKind = Literal["requires", "assumes", "after", "ensures"]
 Condition: TypeAlias = "str | Callable[..., object]"
 F = TypeVar("F")
+
+BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+"""Names that the guard put into a class body which itself defines no such hook."""
 
 MARK = "__mla_hook__"
 ORIGINAL = "__mla_original__"
@@ -320,6 +324,8 @@ def contract_of(cls: type) -> Contract:
     """
     hooks: dict[str, Hook] = {}
     for name, attribute in vars(cls).items():
+        if name in BORROWED.get(cls, ()):
+            continue
         if not name.startswith("_") or (not name.startswith("__") and is_marked(attribute)):
             declared = hook_of(name, attribute)
             if declared is not None:

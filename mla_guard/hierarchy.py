@@ -7,8 +7,8 @@ import gc
 from typing import Any, TypeVar
 
 from .arming import CONSTRUCTING, STATES, descendants, state_of
-from .book import BORROWED, MISSING, NAMED, ROOTS, Terms, forget_declarations, notice, roots_of
-from .contract import ORIGINAL, name_of, plain
+from .book import MISSING, NAMED, ROOTS, Terms, forget_declarations, notice, roots_of
+from .contract import BORROWED, ORIGINAL, name_of, plain
 from .delegate import forget_plans
 from .lock import locked
 
@@ -56,15 +56,20 @@ def _put_back(cls: type, name: str) -> None:
 def _adopt(base: type, cls: type) -> None:
     """Make a class of the hierarchy report its instances, and arm its static and class hooks."""
     notice(base, cls)
-    for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
-        own = vars(cls).get(name)
-        if (own is not None or cls is base) and plain(own) is own:
-            _place(cls, name, make(cls))
+    _make_report(base, cls)
     if cls is not base and not getattr(cls, "__abstractmethods__", None):
         state_of(cls).settle()
     for above in cls.__mro__[1:]:
         if BORROWED.get(above) and STATES[above].verified:
             STATES[above].shield()  # a diamond may not meet what a class above shields itself with
+
+
+def _make_report(base: type, cls: type) -> None:
+    """Have a class body's own ways of making an instance report it."""
+    for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
+        own = vars(cls).get(name)
+        if (own is not None or cls is base) and plain(own) is own:
+            _place(cls, name, make(cls))
 
 
 def _noticing_subclasses(base: type[Any]) -> Any:
@@ -78,6 +83,8 @@ def _noticing_subclasses(base: type[Any]) -> Any:
         with locked():
             if base in ROOTS:
                 _adopt(base, cls)
+                for other in descendants(base):  # a decorator may have given one an __init__ since
+                    _make_report(base, other)
 
     return classmethod(__init_subclass__)
 

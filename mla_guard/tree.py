@@ -20,6 +20,10 @@ from .words import call_mismatch, missing_delegate, unequal_flag, unexposed_hook
 __all__ = ["members", "tree_breaches", "within"]
 
 
+MOST_HELD = 1000
+"""A container with more in it holds something else than backends."""
+
+
 def members(instance: object) -> list[tuple[str, Any]]:
     """What an instance wraps: the objects of its own hierarchy that it holds, by attribute.
 
@@ -48,12 +52,11 @@ def _held(values: Iterable[Any], family: tuple[type, ...], depth: int) -> list[A
     found: list[Any] = []
     for value in values:
         kind = type(value)
-        if issubclass(kind, family):
+        if any(root in kind.__mro__ for root in family):
             found.append(value)
-        elif depth and issubclass(kind, (list, tuple)):
-            found += _held(value, family, depth - 1)
-        elif depth and issubclass(kind, dict):
-            found += _held(list(value.values()), family, depth - 1)
+        elif depth and issubclass(kind, (list, tuple, dict)) and len(value) <= MOST_HELD:
+            inside = list(value.values()) if issubclass(kind, dict) else value
+            found += _held(inside, family, depth - 1)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import functools
 import gc
 import inspect
@@ -908,3 +909,81 @@ def test_a_hook_of_a_module_that_has_another_id() -> None:
     cls: Any = type("Cls", (Base,), {"run": space["run"], "ready": 1})
     first, second = cls(), cls()
     assert [i.run(1) for i in (first, second, first, second)] == [(1, None)] * 4
+
+
+def test_an_init_that_a_decorator_puts_in_later_reports_too(checked: list[str]) -> None:
+    Base = base(checked)
+
+    @dataclasses.dataclass
+    class Data(Base):  # type: ignore[misc, valid-type]
+        x: int = 1
+
+        def run(self, x: int) -> Any:
+            return x + self.x
+
+    class Later(Base):  # type: ignore[misc, valid-type]
+        def run(self, x: int) -> Any:
+            return x
+
+    assert (Data(2).run(1), Later().run(1)) == (3, 1)
+    assert checked == ["Data", "Later"]
+    unguard_hierarchy(Base)
+    assert not hasattr(Data.__init__, "__wrapped__")
+
+
+def test_attributes_that_are_no_functions(checked: list[str]) -> None:
+    class Callable:
+        def __call__(self, x: int) -> int:
+            return x
+
+    class Root:
+        def run(self, x: int) -> Any:
+            raise NotImplementedError
+
+        @hook(optional=True)
+        def may(self) -> Any:
+            raise NotImplementedError
+
+    guard(Root)
+
+    class Partial(Root):
+        def _run(self, x: int, y: int) -> Any:
+            return x + y
+
+        run = functools.partialmethod(_run, y=1)
+
+    class Object(Root):
+        run = Callable()
+        may = None  # type: ignore[assignment]
+
+    class Number(Root):
+        run = 5  # type: ignore[assignment]
+
+    class Absent(Root):
+        run = None  # type: ignore[assignment]
+
+    assert Partial().run(1) == 2
+    assert Object().run(1) == 1
+    for cls, code in ((Number, "MLA101"), (Absent, "MLA401")):
+        with pytest.raises(HookContractError) as caught:
+            verify(cls)
+        assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_the_contract_of_a_class_leaves_out_what_the_guard_has_lent_it(checked: list[str]) -> None:
+    Base = base(checked)
+
+    class Parent(Base):  # type: ignore[misc, valid-type]
+        def run(self, x: int) -> Any:
+            return x
+
+    class Child(Parent):
+        pass
+
+    waiting, child, armed = Parent(), Child(), Child()
+    assert list(contract_of(Child).hooks) == []
+    child.run(1)
+    armed.run(1)
+    assert vars(Child)["run"] is vars(Parent)["run"].__wrapped__
+    assert list(contract_of(Child).hooks) == []
+    assert list(contract_of(type(waiting)).hooks) == ["run"]
