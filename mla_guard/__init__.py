@@ -5,4 +5,37 @@ Importing this package loads the standard library only.
 
 from __future__ import annotations
 
+from .contract import Clause, Contract, Hook, contract_of, hook
+from .delegate import delegate, exposes, route
+from .errors import (
+    HookAttributeError,
+    HookCallError,
+    HookContractError,
+    HookContractWarning,
+)
+from .guard import guard, guard_hierarchy, unguard_hierarchy
+from .verify import Armed, Status, status, verify
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Armed",
+    "Clause",
+    "Contract",
+    "Hook",
+    "HookAttributeError",
+    "HookCallError",
+    "HookContractError",
+    "HookContractWarning",
+    "Status",
+    "contract_of",
+    "delegate",
+    "exposes",
+    "guard",
+    "guard_hierarchy",
+    "hook",
+    "route",
+    "status",
+    "unguard_hierarchy",
+    "verify",
+]

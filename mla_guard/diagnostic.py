@@ -18,6 +18,10 @@ RULE_NAMES: dict[str, str] = {
     "MLA301": "unexposed-wrapper-hook",
     "MLA302": "unexposed-wrapper-attribute",
     "MLA303": "over-promising-delegation",
+    "MLA401": "missing-required-hook",
+    "MLA402": "unmet-assumption",
+    "MLA403": "hook-out-of-order",
+    "MLA404": "broken-postcondition",
 }
 """Every code that a finding or a refusal can carry, with its name."""
 

@@ -324,5 +324,3 @@ def promised(shape: Shape, *, variadic: bool = True) -> Shape:
     if variadic:
         return shape
     return tuple(p for p in shape if p.kind not in (VAR_POSITIONAL, VAR_KEYWORD))
-
-

@@ -1,0 +1,254 @@
+"""What one file says: compact facts, without positions inside a statement, without judgement.
+
+A function is a list of *events* in source order (attribute reads and writes, calls, local
+assignments, returns); each event names the path condition under which it happens as an index into
+the function's ``conditions``. Expressions are reduced to what linking and judging need.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, Union
+
+import msgspec
+
+__all__ = [
+    "And",
+    "Attr",
+    "Bind",
+    "Call",
+    "CallEvent",
+    "ClassFacts",
+    "ClassAttr",
+    "Compare",
+    "Const",
+    "Event",
+    "Expr",
+    "FileFacts",
+    "Function",
+    "IfElse",
+    "Import",
+    "Item",
+    "Name",
+    "Not",
+    "Opaque",
+    "Or",
+    "Parameter",
+    "Read",
+    "Return",
+    "Seq",
+    "Write",
+    "dotted",
+    "roots_of",
+]
+
+
+class Name(msgspec.Struct, frozen=True, array_like=True, tag="n", gc=False):
+    id: str
+
+
+class Attr(msgspec.Struct, frozen=True, array_like=True, tag=".", gc=False):
+    value: Expr
+    name: str
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True, tag="(", gc=False):
+    """A call; ``keywords`` pairs names with values, ``star``/``double_star`` say ``*x``/``**x``."""
+
+    func: Expr
+    args: tuple[Expr, ...] = ()
+    keywords: tuple[tuple[str, Expr], ...] = ()
+    star: bool = False
+    double_star: bool = False
+
+
+class Const(msgspec.Struct, frozen=True, array_like=True, tag="k", gc=False):
+    """A literal; ``text`` is its ``repr``."""
+
+    text: str
+
+
+class Not(msgspec.Struct, frozen=True, array_like=True, tag="!", gc=False):
+    value: Expr
+
+
+class And(msgspec.Struct, frozen=True, array_like=True, tag="&", gc=False):
+    items: tuple[Expr, ...]
+
+
+class Or(msgspec.Struct, frozen=True, array_like=True, tag="|", gc=False):
+    items: tuple[Expr, ...]
+
+
+class Compare(msgspec.Struct, frozen=True, array_like=True, tag="<", gc=False):
+    left: Expr
+    op: str
+    right: Expr
+
+
+class IfElse(msgspec.Struct, frozen=True, array_like=True, tag="?:", gc=False):
+    test: Expr
+    then: Expr
+    other: Expr
+
+
+class Seq(msgspec.Struct, frozen=True, array_like=True, tag="[", gc=False):
+    """A list, tuple or set display, or the elements that a comprehension produces."""
+
+    items: tuple[Expr, ...]
+
+
+class Item(msgspec.Struct, frozen=True, array_like=True, tag="i", gc=False):
+    """An element of ``value``: by subscript with ``index``, or any one (a loop)."""
+
+    value: Expr
+    index: Expr | None = None
+
+
+class Opaque(msgspec.Struct, frozen=True, array_like=True, tag="?", gc=False):
+    """Something not modelled; ``key`` keeps two of them apart."""
+
+    key: int
+
+
+Expr: TypeAlias = Union[
+    Name, Attr, Call, Const, Not, And, Or, Compare, IfElse, Seq, Item, Opaque
+]
+
+
+class Read(msgspec.Struct, frozen=True, array_like=True, tag="r", gc=False):
+    """``value.name`` is read: plainly, or as a probe (``hasattr``, ``getattr`` with default)."""
+
+    value: Expr
+    name: str
+    line: int
+    cond: int
+    probe: bool = False
+    caught: bool = False
+
+
+class Write(msgspec.Struct, frozen=True, array_like=True, tag="w", gc=False):
+    """``target.name = value``; ``value`` is None where it is not modelled (augmented, unpacked)."""
+
+    target: Expr
+    name: str
+    value: Expr | None
+    line: int
+    cond: int
+    annotation: tuple[str, ...] = ()
+
+
+class CallEvent(msgspec.Struct, frozen=True, array_like=True, tag="c", gc=False):
+    call: Call
+    line: int
+    cond: int
+    caught: bool = False
+
+
+class Bind(msgspec.Struct, frozen=True, array_like=True, tag="b", gc=False):
+    """A local name is assigned."""
+
+    name: str
+    value: Expr
+    line: int
+    cond: int
+    annotation: tuple[str, ...] = ()
+
+
+class Return(msgspec.Struct, frozen=True, array_like=True, tag="ret", gc=False):
+    value: Expr
+    line: int
+    cond: int
+
+
+Event: TypeAlias = Union[Read, Write, CallEvent, Bind, Return]
+
+
+class Parameter(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``kind`` as in :class:`inspect._ParameterKind`; ``annotation`` the dotted names in it."""
+
+    name: str
+    kind: int
+    required: bool
+    annotation: tuple[str, ...] = ()
+    default: Expr | None = None
+
+
+class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A function or method.
+
+    ``body`` is ``"raise"`` (only raises), ``"trivial"`` (docstring, ``pass`` or a constant
+    returned) or ``"code"``. ``conditions`` holds ``(parent index, expression)`` pairs; index -1 is
+    the empty condition.
+    """
+
+    name: str
+    line: int
+    params: tuple[Parameter, ...]
+    returns: tuple[str, ...]
+    decorators: tuple[str, ...]
+    body: str
+    events: tuple[Event, ...]
+    conditions: tuple[tuple[int, Expr], ...]
+    generator: bool = False
+
+
+class ClassAttr(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A name assigned or declared in a class body; ``value`` is None for a bare annotation."""
+
+    name: str
+    line: int
+    value: Expr | None
+    annotation: tuple[str, ...] = ()
+
+
+class ClassFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A class; ``qualname`` is dotted inside the file, ``bases`` are dotted names or empty."""
+
+    qualname: str
+    line: int
+    bases: tuple[str, ...]
+    decorators: tuple[str, ...]
+    attrs: tuple[ClassAttr, ...]
+    methods: tuple[Function, ...]
+
+
+class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``local`` stands for ``module`` (``name`` empty) or for ``module.name``."""
+
+    local: str
+    module: str
+    name: str
+    level: int
+
+
+class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    path: str
+    imports: tuple[Import, ...] = ()
+    stars: tuple[tuple[str, int], ...] = ()
+    aliases: tuple[tuple[str, Expr], ...] = ()
+    classes: tuple[ClassFacts, ...] = ()
+    functions: tuple[Function, ...] = ()
+    error: str = ""
+    error_line: int = 0
+
+
+def dotted(expr: Expr) -> str:
+    """``a.b.c`` for a chain of plain attributes, the empty string for anything else."""
+    parts: list[str] = []
+    while isinstance(expr, Attr):
+        parts.append(expr.name)
+        expr = expr.value
+    if not isinstance(expr, Name):
+        return ""
+    return ".".join([expr.id, *reversed(parts)])
+
+
+def roots_of(expr: Expr) -> str:
+    """The variable that a chain of attributes, calls and subscripts starts from, or empty."""
+    while True:
+        if isinstance(expr, (Attr, Item)):
+            expr = expr.value
+        elif isinstance(expr, Call):
+            expr = expr.func
+        else:
+            return expr.id if isinstance(expr, Name) else ""

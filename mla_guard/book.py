@@ -1,0 +1,128 @@
+"""What has been promised about a class: the guarded bases above it and what was said of them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from .contract import Hook, Mark, contract_of, function_of, hook_of, is_marked, only_raises, plain
+
+__all__ = ["MISSING", "Terms", "declarations", "flags_of", "modes_of", "resolve", "roots_of"]
+
+MISSING: Any = object()
+Combination = Literal["any", "all", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a guarded base says beyond its own body; a profile holds the same for foreign engines.
+
+    ``marks`` adds to a hook what ``@hook`` would, by class and hook name. ``required`` names the
+    hooks that every class must implement (None: those that the base declares without a body).
+    ``variadic`` says that ``*args`` and ``**kwargs`` of a declaration are a promise.
+    ``own_protocol`` names, by class, hooks that this class and its subclasses call by a protocol of
+    their own. ``flags`` says how a wrapper must combine the class flags of what it wraps: any, all,
+    or the same value as every inner backend. ``modes`` maps forward modes to phases.
+    """
+
+    marks: Mapping[str, Mapping[str, Mark]] = field(default_factory=dict)
+    required: frozenset[str] | None = None
+    variadic: bool = True
+    own_protocol: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    flags: Mapping[str, Combination] = field(default_factory=dict)
+    modes: Mapping[str, str] = field(default_factory=dict)
+
+
+ROOTS: weakref.WeakKeyDictionary[type, Terms] = weakref.WeakKeyDictionary()
+"""The guarded bases."""
+
+BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+"""Names that the guard put into a class body which itself defines no such hook."""
+
+
+def roots_of(cls: type) -> list[tuple[type, Terms]]:
+    """The guarded bases of ``cls`` with their terms, nearest first."""
+    return [(k, ROOTS[k]) for k in cls.__mro__ if k in ROOTS]
+
+
+def modes_of(cls: type) -> dict[str, str]:
+    """Forward modes to phases, as the guarded bases of ``cls`` map them."""
+    return {
+        name: phase for _, terms in reversed(roots_of(cls)) for name, phase in terms.modes.items()
+    }
+
+
+def flags_of(cls: type) -> dict[str, Combination]:
+    """How wrappers combine class flags, as the guarded bases of ``cls`` say."""
+    return {name: how for _, terms in reversed(roots_of(cls)) for name, how in terms.flags.items()}
+
+
+def resolve(cls: type, name: str, after: type | None = None) -> tuple[type, Any] | None:
+    """The class whose body defines ``name`` for ``cls``, and what it defines, without stand-ins.
+
+    With ``after`` the search starts behind that class, as ``super()`` does.
+    """
+    mro = cls.__mro__
+    start = mro.index(after) + 1 if after is not None else 0
+    for owner in mro[start:]:
+        attribute = vars(owner).get(name, MISSING)
+        if attribute is not MISSING and name not in BORROWED.get(owner, ()):
+            return owner, plain(attribute)
+    return None
+
+
+def _declared_in(
+    owner: type, is_root: bool, terms: Iterator[Terms] | list[Terms]
+) -> dict[str, Hook]:
+    said = [t.marks[owner.__name__] for t in terms if owner.__name__ in t.marks]
+    hooks: dict[str, Hook] = {}
+    if is_root:
+        borrowed = BORROWED.get(owner, ())
+        hooks.update((n, h) for n, h in contract_of(owner).hooks.items() if n not in borrowed)
+    else:
+        for name, attribute in vars(owner).items():
+            if name in BORROWED.get(owner, ()):
+                continue
+            if is_marked(attribute) and (declared := hook_of(name, attribute)) is not None:
+                hooks[name] = declared
+    for marks in said:
+        for name, mark in marks.items():
+            declared = hooks.get(name) or hook_of(name, plain(vars(owner).get(name)))
+            if declared is not None:
+                own = Mark(declared.optional, declared.optional_arguments, declared.clauses)
+                joined = own.joined(mark)
+                hooks[name] = replace(
+                    declared,
+                    required=declared.required and not joined.optional,
+                    optional=joined.optional,
+                    optional_arguments=joined.optional_arguments,
+                    clauses=joined.clauses,
+                )
+    return hooks
+
+
+def declarations(cls: type) -> dict[str, list[tuple[type, Hook]]]:
+    """Every hook that was promised about ``cls``, by name: who promised it and how, nearest first.
+
+    The public methods of a guarded base are promises; so is, in any class between, a method that
+    ``@hook`` marks or that a profile names.
+    """
+    terms = [t for _, t in roots_of(cls)]
+    promised: dict[str, list[tuple[type, Hook]]] = {}
+    for owner in cls.__mro__:
+        for name, declared in _declared_in(owner, owner in ROOTS, terms).items():
+            required = [t.required for t in terms if t.required is not None]
+            if required and not any(name in names for names in required):
+                declared = replace(declared, required=False)
+            promised.setdefault(name, []).append((owner, declared))
+    return promised
+
+
+def has_body(attribute: Any) -> bool:
+    """Whether a class attribute is something to call: not None, not abstract, not only a raise."""
+    if attribute is None or getattr(attribute, "__isabstractmethod__", False):
+        return False
+    function = function_of(attribute)
+    return function is None or not only_raises(function.__code__)

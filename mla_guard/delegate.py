@@ -1,0 +1,173 @@
+"""How a wrapper hands a hook on to what it wraps."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from .book import MISSING, declarations, has_body, resolve
+from .caller import caller
+from .contract import Hook, attribute_shape, place_of
+from .diagnostic import Diagnostic, Place
+from .drift import Call, Shape, binding_errors, drift, shape_of
+from .errors import HookAttributeError, HookCallError
+from .words import call_mismatch, missing_delegate
+
+__all__ = ["delegate", "exposes", "route"]
+
+Plan: TypeAlias = "tuple[tuple[int, ...], dict[int, str], frozenset[str]] | None"
+"""Positions passed on, positions passed by keyword, keywords dropped; None passes all as it is."""
+
+_PLANS: dict[tuple[int, str, int, tuple[str, ...]], Plan] = {}
+_KNOWN: dict[int, weakref.ref[type]] = {}
+
+
+def delegate(inner: Any, hook: str, /, *args: Any, **kwargs: Any) -> Any:
+    """Call ``inner.hook(*args, **kwargs)``, less what the contract lets a wrapper drop.
+
+    An argument is dropped only where the inner hook does not take it and the contract lists it in
+    ``optional_arguments``. How a call is passed on is decided once per inner class and kind of
+    call.
+
+    Raises :class:`HookCallError` (MLA102) where the inner hook does not accept what is left, and
+    :class:`HookAttributeError` (MLA303) where the inner object has no such hook.
+    """
+    try:
+        plan = _PLANS[id(type(inner)), hook, len(args), tuple(kwargs)]
+    except KeyError:
+        plan = _decide(inner, hook, len(args), tuple(kwargs))
+    if plan is None:
+        return getattr(inner, hook)(*args, **kwargs)
+    kept, by_keyword, dropped = plan
+    named = {name: value for name, value in kwargs.items() if name not in dropped}
+    named.update({name: args[index] for index, name in by_keyword.items()})
+    return getattr(inner, hook)(*(args[index] for index in kept), **named)
+
+
+def exposes(inner: Any, hook: str, /) -> bool:
+    """Whether ``inner`` has a hook to call: not None, and not a default that only raises."""
+    found = vars(type(inner)).get(hook, MISSING)
+    if found is MISSING:
+        resolved = resolve(type(inner), hook)
+        found = resolved[1] if resolved is not None else getattr(inner, hook, None)
+    return has_body(found)
+
+
+def route(inner: Any, hook: str, /) -> Callable[..., Any]:
+    """What a wrapper on the step path keeps and calls: the decision of :func:`delegate`, made now.
+
+    Where the inner hook accepts all that the contract promises this is the bound method itself.
+
+    Raises what :func:`delegate` raises, for every call that the contract allows.
+    """
+    shape, place = _inner(inner, hook)
+    for declared in _declared(inner, hook):
+        missing = drift(declared.shape, shape) if shape is not None else ()
+        if not missing or shape is None:
+            continue
+        mine = {p.name for p in shape}
+        left = tuple(
+            p for p in declared.shape if p.name in mine or p.name not in declared.optional_arguments
+        )
+        if reasons := drift(left, shape):
+            raise HookCallError([_mismatch(inner, hook, shape, place, _fullest(left), reasons)])
+        return lambda *args, **kwargs: delegate(inner, hook, *args, **kwargs)
+    bound: Callable[..., Any] = getattr(inner, hook)
+    return bound
+
+
+def _declared(inner: Any, hook: str) -> list[Hook]:
+    return [declared for _, declared in declarations(type(inner)).get(hook, [])]
+
+
+def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
+    """The shape of the inner hook, None where nothing is known about it, and where it stands."""
+    resolved = resolve(type(inner), hook)
+    if (
+        resolved is not None
+        and resolved[1] is not None
+        and hook not in getattr(inner, "__dict__", ())
+    ):
+        return attribute_shape(resolved[1]), place_of(resolved[1])
+    bound = getattr(inner, hook, None)
+    if bound is None:
+        name, place = caller()
+        owner = f"{type(inner).__qualname__}.{hook}"
+        raise HookAttributeError([missing_delegate(caller=name, place=place, callee=owner)])
+    try:
+        return shape_of(inspect.signature(bound)), place_of(bound)
+    except (TypeError, ValueError):
+        return None, place_of(bound)
+
+
+def _mismatch(
+    inner: Any, hook: str, shape: Shape, place: Place, call: Call, reasons: tuple[str, ...]
+) -> Diagnostic:
+    name, at = caller()
+    return call_mismatch(
+        caller=name,
+        place=at,
+        callee=f"{type(inner).__qualname__}.{hook}",
+        shape=shape,
+        callee_place=place,
+        call=call,
+        reasons=reasons,
+    )
+
+
+def _fullest(shape: Shape) -> Call:
+    by_position = [p for p in shape if p.kind <= 1]
+    keywords = tuple(p.name for p in shape if p.kind == 3)
+    return Call(len(by_position), keywords, names=tuple(p.name for p in by_position))
+
+
+def _decide(inner: Any, hook: str, positional: int, keywords: tuple[str, ...]) -> Plan:
+    shape, place = _inner(inner, hook)
+    call = Call(positional, keywords)
+    plan: Plan = None
+    if shape is not None and (reasons := binding_errors(shape, call)):
+        plan = _reduced(shape, call, _declared(inner, hook))
+        if plan is None:
+            raise HookCallError([_mismatch(inner, hook, shape, place, call, reasons)])
+    if hook not in getattr(inner, "__dict__", ()):
+        key = id(type(inner))
+        if key not in _KNOWN:
+            _KNOWN[key] = weakref.ref(type(inner), lambda _: _forget(key))
+        _PLANS[key, hook, positional, keywords] = plan
+    return plan
+
+
+def _reduced(shape: Shape, call: Call, declared: list[Hook]) -> Plan:
+    """The plan that drops what the contract lets a wrapper drop, or None where that is no help."""
+    mine = {p.name for p in shape}
+    for promise in declared:
+        if binding_errors(promise.shape, call):
+            continue
+        names = [p.name for p in promise.shape if p.kind <= 1][: call.positional]
+        droppable = set(promise.optional_arguments) - mine
+        dropped = frozenset(droppable.intersection(call.keywords))
+        kept: list[int] = []
+        by_keyword: dict[int, str] = {}
+        for index in range(call.positional):
+            name = names[index] if index < len(names) else None
+            if name in droppable:
+                continue
+            if name is not None and len(kept) < index:
+                by_keyword[index] = name
+            else:
+                kept.append(index)
+        left = Call(
+            len(kept),
+            (*(k for k in call.keywords if k not in dropped), *by_keyword.values()),
+        )
+        if not binding_errors(shape, left):
+            return tuple(kept), by_keyword, dropped
+    return None
+
+
+def _forget(key: int) -> None:
+    _KNOWN.pop(key, None)
+    for plan in [plan for plan in list(_PLANS) if plan[0] == key]:
+        _PLANS.pop(plan, None)

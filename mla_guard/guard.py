@@ -1,0 +1,192 @@
+"""Put a class hierarchy under guard, and take it out again."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, overload
+
+from .arming import LOCK, STATES, state_of
+from .book import MISSING, ROOTS, Combination, Terms
+from .contract import ORIGINAL
+from .mode import mode
+
+__all__ = ["guard", "guard_hierarchy", "unguard_hierarchy"]
+
+C = TypeVar("C", bound=type)
+_CONSTRUCTING: set[int] = set()
+_REPLACED: dict[type, list[tuple[type, str, Any, Any]]] = {}
+
+
+@overload
+def guard(cls: C, /) -> C: ...
+
+
+@overload
+def guard(*, flags: dict[str, Combination] | None = None) -> Callable[[C], C]: ...
+
+
+def guard(cls: Any = None, /, *, flags: dict[str, Combination] | None = None) -> Any:
+    """Guard the hooks of a base class and of its subclasses, present and future.
+
+    On the first call of a hook, the class of the instance is verified: required hooks exist and
+    signatures accept what was promised; on the first call per instance, hook and phase the clauses
+    of :func:`~mla_guard.contract.hook` are. What is verified runs the plain function from then on.
+    Under ``MLA_GUARD=off`` the class is returned untouched.
+
+    A breach raises :class:`~mla_guard.errors.HookContractError` before the hook's body runs
+    (``ensures``: after it), and again on the next call.
+    """
+    if cls is None:
+        return lambda target: _guarded(target, Terms(flags=flags or {}))
+    return _guarded(cls, Terms(flags=flags or {}))
+
+
+def guard_hierarchy(base: type, profile: Any = None) -> None:
+    """Guard an engine's own classes from outside, those that exist and those to come.
+
+    Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is already
+    guarded.
+    """
+    if base in ROOTS:
+        raise ValueError(f"{base.__qualname__} is guarded already")
+    _guarded(base, Terms() if profile is None else profile)
+    if base in ROOTS:
+        _arm_existing(base)
+
+
+def unguard_hierarchy(base: type) -> None:
+    """Restore every class below ``base`` exactly.
+
+    Raises :class:`ValueError` for a base that is not guarded.
+    """
+    if base not in ROOTS:
+        raise ValueError(f"{base.__qualname__} is not guarded")
+    with LOCK:
+        for cls in _family(base):
+            if (state := STATES.pop(cls, None)) is not None:
+                state.disarm()
+        del ROOTS[base]
+        for cls, name, own, placed in reversed(_REPLACED.pop(base)):
+            if vars(cls).get(name) is not placed:
+                continue
+            if own is MISSING:
+                type.__delattr__(cls, name)
+            else:
+                type.__setattr__(cls, name, own)
+
+
+def _guarded(cls: C, terms: Terms) -> C:
+    if mode() == "off":
+        return cls
+    with LOCK:
+        ROOTS[cls] = terms
+        _REPLACED[cls] = []
+        _notice_subclasses(cls)
+        for member in _family(cls):
+            _adopt(cls, member)
+    return cls
+
+
+def _family(base: type) -> Iterator[type]:
+    """``base`` and its subclasses, each once, a class before those below it."""
+    seen: set[type] = set()
+    waiting = [base]
+    while waiting:
+        cls = waiting.pop(0)
+        if cls not in seen:
+            seen.add(cls)
+            yield cls
+            waiting += type.__subclasses__(cls)
+
+
+def _place(base: type, cls: type, name: str, attribute: Any) -> None:
+    _REPLACED[base].append((cls, name, vars(cls).get(name, MISSING), attribute))
+    type.__setattr__(cls, name, attribute)
+
+
+def _adopt(base: type, cls: type) -> None:
+    """Make a class of the hierarchy report its instances, and arm its static and class hooks."""
+    for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
+        if (name in vars(cls) or cls is base) and not hasattr(vars(cls).get(name), ORIGINAL):
+            _place(base, cls, name, make(cls))
+    if cls is not base and not getattr(cls, "__abstractmethods__", None):
+        state_of(cls).settle()
+
+
+def _notice_subclasses(base: type[Any]) -> None:
+    own = vars(base).get("__init_subclass__", MISSING)
+
+    def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:
+        if own is MISSING:
+            super(base, cls).__init_subclass__(**kwargs)
+        else:
+            own.__get__(None, cls)(**kwargs)
+        with LOCK:
+            _adopt(base, cls)
+
+    _place(base, base, "__init_subclass__", classmethod(__init_subclass__))
+
+
+def _arm_existing(base: type) -> None:
+    family = set(_family(base))
+    for found in gc.get_objects():
+        if type(found) in family:
+            state_of(type(found)).arm(found)
+
+
+def _report(instance: object) -> None:
+    state_of(type(instance)).arm(instance)
+
+
+def _reporting_init(cls: type[Any]) -> Any:
+    own: Any = vars(cls).get("__init__")
+    if own is None:
+
+        def __init__(self: Any, /, *args: Any, **kwargs: Any) -> None:
+            following = super(cls, self).__init__
+            if getattr(following, "__objclass__", None) is object:
+                # object.__init__ rejects arguments only where neither it nor __new__ is overridden.
+                if (args or kwargs) and vars(object)["__new__"] is type(self).__new__:
+                    raise TypeError(f"{type(self).__name__}() takes no arguments")
+                return
+            following(*args, **kwargs)
+
+    else:
+        __init__ = own
+
+    @functools.wraps(__init__)
+    def reporting(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        key = id(self)
+        if key in _CONSTRUCTING:
+            __init__(self, *args, **kwargs)
+            return
+        _CONSTRUCTING.add(key)
+        try:
+            _report(self)
+            __init__(self, *args, **kwargs)
+        finally:
+            _CONSTRUCTING.discard(key)
+
+    vars(reporting)[ORIGINAL] = (reporting, own)
+    return reporting
+
+
+def _reporting_setstate(cls: type[Any]) -> Any:
+    own = vars(cls).get("__setstate__")
+
+    def __setstate__(self: Any, state: Any) -> None:
+        _report(self)
+        if own is not None:
+            own(self, state)
+        elif hasattr(super(cls, self), "__setstate__"):
+            super(cls, self).__setstate__(state)
+        else:
+            attributes, slots = state if isinstance(state, tuple) else (state, None)
+            vars(self).update(attributes or {})
+            for name, value in (slots or {}).items():
+                setattr(self, name, value)
+
+    vars(__setstate__)[ORIGINAL] = (__setstate__, own)
+    return __setstate__

@@ -1,0 +1,149 @@
+"""The function that stands in a hook's place until its class or instance is verified.
+
+A stand-in has the name, the signature and the kind (plain, coroutine, generator) of the function
+it stands for. When it is retired it takes over the code of that function: whoever stored it, alone
+or in a bound method, then runs the original without a detour.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from types import CodeType, FunctionType
+from typing import Any, Protocol
+
+from .contract import ORIGINAL
+from .phase import compiling
+
+__all__ = ["FirstCall", "StandIn", "rebuilt"]
+
+Done = Callable[[Any], None]
+
+
+class FirstCall(Protocol):
+    """What is to happen around a call: the checks before it, and ``done(result)`` after it."""
+
+    def __call__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], /
+    ) -> AbstractContextManager[Done]: ...
+
+
+def _plain(*args: Any, __mla_guard__: Any, **kwargs: Any) -> Any:
+    return __mla_guard__(args, kwargs)
+
+
+async def _coroutine(*args: Any, __mla_guard__: Any, **kwargs: Any) -> Any:
+    return await __mla_guard__(args, kwargs)
+
+
+def _generator(*args: Any, __mla_guard__: Any, **kwargs: Any) -> Any:
+    return (yield from __mla_guard__(args, kwargs))
+
+
+def _template(function: Callable[..., Any], freevars: tuple[str, ...]) -> CodeType:
+    """The code of a stand-in for ``function``, with the free variables that its closure fills."""
+    if inspect.iscoroutinefunction(function):
+        code = _coroutine.__code__
+    elif inspect.isgeneratorfunction(function):
+        code = _generator.__code__
+    else:
+        code = _plain.__code__
+    return code.replace(co_freevars=freevars) if freevars else code
+
+
+class StandIn:
+    """A stand-in for ``original``, which calls ``run`` (``original`` itself, or what finds it).
+
+    ``function`` is what to put in the original's place.
+    """
+
+    __slots__ = ("_first_call", "_run", "function", "original", "retired")
+
+    def __init__(
+        self, original: Callable[..., Any], run: Callable[..., Any], first_call: FirstCall
+    ) -> None:
+        self.original, self._run, self._first_call = original, run, first_call
+        self.retired = False
+        if inspect.iscoroutinefunction(original):
+            call: Callable[..., Any] = self._call_coroutine
+        elif inspect.isgeneratorfunction(original):
+            call = self._call_generator
+        else:
+            call = self._call
+        if isinstance(original, FunctionType):
+            freevars, closure = original.__code__.co_freevars, original.__closure__
+            module = original.__globals__
+        else:
+            freevars, closure, module = (), None, globals()
+        stand_in = FunctionType(
+            _template(original, freevars), module, original.__name__, None, closure
+        )
+        functools.update_wrapper(stand_in, original)
+        stand_in.__kwdefaults__ = {"__mla_guard__": call}
+        vars(stand_in)[ORIGINAL] = (stand_in, original)
+        self.function = stand_in
+
+    def retire(self, *, as_twin: bool = True) -> None:
+        """Check no more; ``as_twin`` says that the original is what every holder is to run."""
+        self.retired = True
+        original, twin = self.original, self.function
+        if not as_twin or not isinstance(original, FunctionType):
+            return
+        # In this order: a call that comes between finds its defaults whichever code it runs.
+        twin.__defaults__ = original.__defaults__
+        twin.__kwdefaults__ = {**(original.__kwdefaults__ or {}), **(twin.__kwdefaults__ or {})}
+        twin.__code__ = original.__code__
+        twin.__kwdefaults__ = original.__kwdefaults__
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.retired or compiling():
+            return self._run(*args, **kwargs)
+        with self._first_call(args, kwargs) as done:
+            result = self._run(*args, **kwargs)
+            done(result)
+        return result
+
+    async def _call_coroutine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.retired:
+            return await self._run(*args, **kwargs)
+        with self._first_call(args, kwargs) as done:
+            result = await self._run(*args, **kwargs)
+            done(result)
+        return result
+
+    def _call_generator(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Generator[Any, Any, Any]:
+        if self.retired:
+            return (yield from self._run(*args, **kwargs))
+        with self._first_call(args, kwargs) as done:
+            result = yield from self._run(*args, **kwargs)
+            done(result)
+        return result
+
+
+def rebuilt(attribute: Any, function: Callable[..., Any]) -> Any:
+    """``function`` in the kind of class attribute that ``attribute`` is."""
+    if isinstance(attribute, staticmethod):
+        made: Any = staticmethod(function)
+    elif isinstance(attribute, classmethod):
+        made = classmethod(function)
+    elif isinstance(attribute, property):
+        return _Property(attribute, function)
+    elif isinstance(attribute, functools.cached_property):
+        made = functools.cached_property(function)
+        made.attrname = attribute.attrname
+    else:
+        return function
+    vars(made)[ORIGINAL] = (made, attribute)
+    return made
+
+
+class _Property(property):
+    """A property that remembers the one it stands for (a plain property has no ``__dict__``)."""
+
+    def __init__(self, original: property, getter: Callable[..., Any]) -> None:
+        super().__init__(getter, original.fset, original.fdel, original.__doc__)
+        vars(self)[ORIGINAL] = (self, original)
