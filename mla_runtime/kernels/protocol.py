@@ -63,6 +63,7 @@ class PagedPlan:
     sm_scale: float
     q_dtype: torch.dtype
     kv_dtype: torch.dtype
+    return_lse: bool = False
     qo_indptr_cpu: torch.Tensor | None = None
     kv_indptr_cpu: torch.Tensor | None = None
     kv_len_cpu: torch.Tensor | None = None
@@ -104,12 +105,11 @@ class PagedMla(Protocol):
         kpe: torch.Tensor,
         *,
         kv_scale: float = 1.0,
-        return_lse: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Attend with ``q_nope[T, H, ckv]`` and ``q_pe[T, H, kpe]`` over the planned pages.
 
         ``ckv[pages, page_size, ckv]`` and ``kpe[pages, page_size, kpe]`` are views of the pool.
-        Returns ``out[T, H, ckv]`` in the queries' dtype and, if asked, ``lse[T, H]``.
+        Returns ``out[T, H, ckv]`` in the queries' dtype and, if planned, ``lse[T, H]``.
 
         Raises:
             ValueError: ``T`` is not the planned number of query tokens (a stale plan).
@@ -182,13 +182,15 @@ class BlockKernels(Protocol):
         sm_scale: float,
         kv_scale: float,
         out_dtype: torch.dtype,
+        has_empty_rows: bool = False,
         return_lse: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Absorbed attention of ``query[B, S, H, ckv + kpe]``, causal within each request.
 
         ``kv_cache[pages, page_size, ckv + kpe]``; ``block_tables[B, blocks]`` int32, -1 where a
         request has no page; ``seq_lens[B]`` int32 counts cached tokens, those of the query
-        included. Returns ``out[B, S, H, ckv]`` and, if asked, ``lse[B * S, H]``.
+        included. ``has_empty_rows`` as in ``prefill``. Returns ``out[B, S, H, ckv]`` and, if asked,
+        ``lse[B * S, H]``.
         """
         ...
 

@@ -42,4 +42,4 @@ def block_kernels(device: torch.device, library: str) -> BlockKernels:
         return TokenspeedBlockKernels(device)
     from mla_runtime.kernels.flashinfer_blocks import FlashInferBlockKernels
 
-    return FlashInferBlockKernels(device, library)
+    return FlashInferBlockKernels(device, "trtllm-gen" if library == "trtllm-gen" else "cute-dsl")

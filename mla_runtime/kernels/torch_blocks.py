@@ -32,6 +32,7 @@ class TorchBlockKernels:
         sm_scale: float,
         kv_scale: float,
         out_dtype: torch.dtype,
+        has_empty_rows: bool = False,
         return_lse: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         batch, q_len, heads, _ = query.shape

@@ -69,7 +69,6 @@ class TorchPagedMla:
         kpe: torch.Tensor,
         *,
         kv_scale: float = 1.0,
-        return_lse: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         plan, metadata = self._plan, self._metadata
         if plan is None or metadata is None:
@@ -93,7 +92,7 @@ class TorchPagedMla:
                 q[rows], key, latent[:, None], plan.sm_scale, plan.causal
             )
             out[rows] = request_out.to(out.dtype)
-        return out, lse if return_lse else None
+        return out, lse if plan.return_lse else None
 
 
 class TorchRagged:
