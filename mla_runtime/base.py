@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mla_guard import guard, hook
 from mla_runtime.attention_form import AttentionForm
+from mla_runtime.contracts import plans_every_extend_token
 from mla_runtime.kernels.softmax import merge_state
 from mla_runtime.phase import Phase, phase_of
 
@@ -18,6 +20,7 @@ __all__ = ["AttentionBackend"]
 Output = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
+@guard(flags={"needs_cpu_seq_lens": "any"})
 class AttentionBackend:
     """Base of every backend; hooks per SGLang 0.5.23, ``layers/attention/base_attn_backend.py``.
 
@@ -29,11 +32,13 @@ class AttentionBackend:
     needs_cpu_seq_lens: bool = True
     """Whether the backend reads ``seq_lens_cpu``; an engine may skip the mirror otherwise."""
 
+    @hook(phase="prefill", ensures=plans_every_extend_token)
     def init_forward_metadata(self, forward_batch: ForwardBatchLike) -> None:
         """Plan one eager pass."""
         self.init_forward_metadata_out_graph(forward_batch)
         self.init_forward_metadata_in_graph(forward_batch)
 
+    @hook(phase="capture", after="init_cuda_graph_state")
     def init_forward_metadata_out_graph(
         self, forward_batch: ForwardBatchLike, in_capture: bool = False
     ) -> None:
@@ -42,6 +47,7 @@ class AttentionBackend:
     def init_forward_metadata_in_graph(self, forward_batch: ForwardBatchLike) -> None:
         """Device work that the graph records: static shapes, no host read."""
 
+    @hook(optional=True)
     def init_cuda_graph_state(
         self, max_bs: int, max_num_tokens: int, kv_indices_buf: torch.Tensor | None = None
     ) -> None:
@@ -52,6 +58,7 @@ class AttentionBackend:
         """The KV length of a padding row: 1, the sink slot, so that no row is empty."""
         return 1
 
+    @hook(optional=True, optional_arguments="disable_flashinfer_ragged")
     def init_mha_chunk_metadata(
         self, forward_batch: ForwardBatchLike, disable_flashinfer_ragged: bool = False
     ) -> None:
@@ -74,6 +81,10 @@ class AttentionBackend:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Two attention states of disjoint keys as one: ``out[T, H, D]``, natural ``lse[T, H]``."""
         return merge_state(out_a, lse_a, out_b, lse_b)
+
+    def _planned_query_tokens(self) -> int | None:
+        """Query tokens of the prefill that is planned; None where a backend plans by request."""
+        return None
 
     def forward(
         self,

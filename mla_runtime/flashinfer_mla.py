@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mla_guard import hook
 from mla_runtime.attention_form import AttentionForm
 from mla_runtime.base import AttentionBackend
 from mla_runtime.captured_prefill import in_captured_prefill
 from mla_runtime.chunk_runner import FlashInferMhaChunkKVRunner, run_ragged
-from mla_runtime.errors import HookRefusedError
+from mla_runtime.errors import HookRefusedError, refusal
 from mla_runtime.indices_updater import (
     FlashInferMLAIndicesUpdaterDecode,
     FlashInferMLAIndicesUpdaterPrefill,
@@ -110,6 +111,11 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     def _indptr(self, max_bs: int) -> torch.Tensor:
         return torch.zeros(max_bs + 1, dtype=torch.int32, device=self.device)
 
+    @hook(
+        phase=("prefill", "verify", "draft_extend"),
+        requires=("prefill_wrapper_paged", "prefill_wrapper_ragged", "indices_updater_prefill"),
+        assumes="not self.skip_prefill",
+    )
     def init_forward_metadata(self, forward_batch: ForwardBatchLike) -> None:
         """Plan one eager pass.
 
@@ -178,14 +184,14 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         hook = "init_forward_metadata_out_graph"
         self._refuse_prefill_if_skipped(phase, hook)
         if phase is Phase.EXTEND:
-            raise HookRefusedError(
+            raise refusal(
                 self,
                 hook,
                 f"{forward_batch.forward_mode.name} is not captured as one graph",
                 "call init_forward_metadata inside captured_prefill()",
             )
         if not in_capture and forward_batch.seq_lens_cpu is None:
-            raise HookRefusedError(
+            raise refusal(
                 self,
                 hook,
                 "a replay without seq_lens_cpu would wait for the device",
@@ -208,9 +214,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     ) -> PagedMla:
         buffers = self.cuda_graph_buffers
         if buffers is None:
-            raise HookRefusedError(
-                self, hook, "no graph buffers exist", "call init_cuda_graph_state first"
-            )
+            raise refusal(self, hook, "no graph buffers exist", "call init_cuda_graph_state first")
         decode = phase in (Phase.DECODE, Phase.IDLE)
         known = (
             self.decode_cuda_graph_metadata.get(batch_size)
@@ -220,14 +224,14 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         if known is not None:
             return known
         if not in_capture:
-            raise HookRefusedError(
+            raise refusal(
                 self,
                 hook,
                 f"no {phase.value} graph of batch size {batch_size} was captured",
                 "call it with in_capture=True first",
             )
         if batch_size > buffers.kv_len.shape[0]:
-            raise HookRefusedError(
+            raise refusal(
                 self,
                 hook,
                 f"batch size {batch_size} exceeds max_bs={buffers.kv_len.shape[0]}",
@@ -248,6 +252,10 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             self.prefill_cuda_graph_metadata[phase, batch_size] = wrapper
         return wrapper
 
+    @hook(
+        requires=("mha_chunk_kv_cache", "prefill_wrapper_ragged"),
+        assumes="not self.skip_prefill",
+    )
     def init_mha_chunk_metadata(
         self, forward_batch: ForwardBatchLike, disable_flashinfer_ragged: bool = False
     ) -> None:
@@ -364,6 +372,12 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             assert metadata is not None
         return metadata
 
+    def _planned_query_tokens(self) -> int | None:
+        metadata = self.forward_metadata
+        if not isinstance(metadata, PrefillMetadata):
+            return None
+        return int(self.qo_indptr[metadata.batch_size])
+
     def merge_state(
         self,
         out_a: torch.Tensor,
@@ -398,7 +412,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
 
     def _unplanned(self, forward_batch: ForwardBatchLike, hook: str) -> HookRefusedError:
         planned = type(self.forward_metadata).__name__ if self.forward_metadata else "nothing"
-        return HookRefusedError(
+        return refusal(
             self,
             hook,
             f"{planned} is planned for a {forward_batch.forward_mode.name} batch",
@@ -437,7 +451,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
 
     def _refuse_prefill_if_skipped(self, phase: Phase, hook: str) -> None:
         if self.skip_prefill and phase not in (Phase.DECODE, Phase.IDLE):
-            raise HookRefusedError(
+            raise refusal(
                 self,
                 hook,
                 f"skip_prefill=True takes {phase.value} out of service",

@@ -9,7 +9,7 @@ import torch
 
 from mla_runtime.attention_form import AttentionForm
 from mla_runtime.captured_prefill import in_captured_prefill
-from mla_runtime.errors import HookRefusedError
+from mla_runtime.errors import refusal
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
 from mla_runtime.indices import block_table, indptr_of
 from mla_runtime.kernels.select import block_kernels
@@ -247,21 +247,19 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
     ) -> TRTLLMMLADecodeMetadata:
         table = self.decode_cuda_graph_kv_indices
         if table is None:
-            raise HookRefusedError(
-                self, hook, "no graph buffers exist", "call init_cuda_graph_state first"
-            )
+            raise refusal(self, hook, "no graph buffers exist", "call init_cuda_graph_state first")
         known = self.block_graph_metadata.get((phase, batch_size))
         if known is not None:
             return known
         if not in_capture:
-            raise HookRefusedError(
+            raise refusal(
                 self,
                 hook,
                 f"no {phase.value} graph of batch size {batch_size} was captured",
                 "call it with in_capture=True first",
             )
         if batch_size > table.shape[0]:
-            raise HookRefusedError(
+            raise refusal(
                 self,
                 hook,
                 f"batch size {batch_size} exceeds max_bs={table.shape[0]}",
@@ -292,6 +290,12 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         self._refuse_prefill_if_skipped(Phase.EXTEND, "init_mha_chunk_metadata")
         if self._falls_back(forward_batch):
             super().init_mha_chunk_metadata(forward_batch, disable_flashinfer_ragged=True)
+
+    def _planned_query_tokens(self) -> int | None:
+        metadata = self.forward_prefill_metadata
+        if metadata is None or metadata.fallback_to_flashinfer_impl:
+            return super()._planned_query_tokens()
+        return int(metadata.cum_seq_lens[-1])
 
     def forward_decode(
         self,

@@ -59,6 +59,4 @@ def workspace(device: torch.device, kind: WorkspaceKind, nbytes: int | None = No
 
 def _indexed(device: torch.device) -> torch.device:
     """``cuda`` and the current ``cuda:0`` are one device."""
-    if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", torch.cuda.current_device())
-    return device
+    return torch.empty(0, device=device).device
