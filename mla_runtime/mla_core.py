@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from mla_runtime.attention_form import AttentionForm
+from mla_runtime.kernels.softmax import accumulation_dtype, merge_state
 
 if TYPE_CHECKING:
     from mla_runtime.base import AttentionBackend, Output
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from mla_runtime.runner import AttentionLayer
 
 __all__ = ["MlaCore", "plan_form"]
+
+_MERGES_IN_16_BIT = 4
+"""Each merge rounds the running output; with more chunks it is kept in float32."""
 
 
 def plan_form(
@@ -109,12 +113,16 @@ class MlaCore:
         forward_batch.mha_return_lse = True
         forward_batch.set_attn_attend_prefix_cache(False)
         out, lse = _state(self._forward(backend, forward_batch, heads, q, latent, k_pe))
+        chunks = forward_batch.prefix_chunk_kv_indices or ()
+        merge = backend.merge_state
+        if len(chunks) > _MERGES_IN_16_BIT:
+            out, merge = out.to(accumulation_dtype(out.dtype)), merge_state
         forward_batch.set_attn_attend_prefix_cache(True)
-        for chunk, slots in enumerate(forward_batch.prefix_chunk_kv_indices or ()):
+        for chunk, slots in enumerate(chunks):
             forward_batch.set_prefix_chunk_idx(chunk)
             state = self._forward(backend, forward_batch, heads, q, *self._cached(slots, q.dtype))
-            out, lse = backend.merge_state(*_state(state), out, lse)
-        return out
+            out, lse = merge(*_state(state), out, lse)
+        return out.to(q.dtype)
 
     def _run(
         self,

@@ -59,7 +59,7 @@ class FlashInferPagedMla:
         self._device = device
         self._capability = capability
         self._scratch = scratch
-        self._graph_buffers = graph_buffers
+        self.graph_buffers = graph_buffers
         self._wrapper: Any = None
         self._plan: PagedPlan | None = None
         self._heads = 0
@@ -141,7 +141,7 @@ class FlashInferPagedMla:
         return out, None if lse is None else canonical_lse(lse, base2=False)
 
     def _make_wrapper(self, plan: PagedPlan) -> Any:
-        buffers = self._graph_buffers
+        buffers = self.graph_buffers
         return self._library.BatchMLAPagedAttentionWrapper(
             float_workspace_buffer=self._scratch(),
             use_cuda_graph=buffers is not None,

@@ -52,11 +52,14 @@ def attend(
 def merge_state(
     out_a: torch.Tensor, lse_a: torch.Tensor, out_b: torch.Tensor, lse_b: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``PlannedKernels.merge_state`` in torch; two empty states merge to an empty one."""
+    """``PlannedKernels.merge_state`` in torch; two empty states merge to an empty one.
+
+    Outputs of two dtypes merge to the wider one.
+    """
     lse = torch.logaddexp(lse_a, lse_b)
     base = lse.masked_fill(lse == float("-inf"), 0.0)
     weight_a = torch.exp(lse_a - base)[..., None]
     weight_b = torch.exp(lse_b - base)[..., None]
     dtype = accumulation_dtype(out_a.dtype)
     out = out_a.to(dtype) * weight_a + out_b.to(dtype) * weight_b
-    return out.to(out_a.dtype), lse
+    return out.to(torch.promote_types(out_a.dtype, out_b.dtype)), lse

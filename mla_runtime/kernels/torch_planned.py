@@ -30,7 +30,7 @@ class TorchPagedMla:
     """
 
     def __init__(self, graph_buffers: GraphBuffers | None = None) -> None:
-        self._graph_buffers = graph_buffers
+        self.graph_buffers = graph_buffers
         self._metadata = graph_buffers
         self._plan: PagedPlan | None = None
 
@@ -40,7 +40,7 @@ class TorchPagedMla:
         kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu)
         check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
         pages = int(kv_indptr[-1])
-        if self._graph_buffers is None:
+        if self.graph_buffers is None:
             self._metadata = GraphBuffers(
                 plan.qo_indptr.clone(),
                 plan.kv_indptr.clone(),
@@ -48,7 +48,7 @@ class TorchPagedMla:
                 plan.kv_len.clone(),
             )
         else:
-            buffers = self._graph_buffers
+            buffers = self.graph_buffers
             check_same_length("kv_len", plan.kv_len, buffers.kv_len.shape[0], "the captured batch")
             if pages > buffers.kv_indices.shape[0]:
                 raise ValueError(
