@@ -15,7 +15,7 @@ from mla_runtime.create import BACKENDS
 from mla_runtime.dense_reference import relative_error
 from tests.runtime.world import SMALL, World
 
-HIDDEN, PROMPTS = 48, [5, 33, 64]
+HIDDEN, PROMPTS, ROPE_THETA = 48, [5, 33, 64], 5000.0
 WIDE = ["torch", "flashinfer", "trtllm_mla", "cutedsl_mla"]
 
 
@@ -31,8 +31,9 @@ def their_layer(q_lora_rank: int | None, interleave: bool) -> DeepseekV3Attentio
         v_head_dim=SMALL.v_head_dim,
         rope_interleave=interleave,
         max_position_embeddings=SMALL.context_len,
-        attn_implementation="eager",
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
     )
+    config._attn_implementation = "eager"
     torch.manual_seed(1)
     layer = DeepseekV3Attention(config, layer_idx=0).eval()
     with torch.no_grad():
@@ -69,7 +70,7 @@ def test_every_phase_equals_transformers(
         world.core,
         HIDDEN,
         q_lora_rank,
-        rope_theta=theirs.config.rope_parameters["rope_theta"],
+        rope_theta=ROPE_THETA,
         rope_interleave=interleave,
         dtype=dtype,
     )
