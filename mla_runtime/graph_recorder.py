@@ -16,16 +16,17 @@ __all__ = ["GraphRecorder", "ReboundTensorError"]
 
 
 class ReboundTensorError(AssertionError):
-    """A replay put another tensor where the captured graph reads the one of its capture."""
+    """A replay put another tensor or number where the captured graph has that of its capture."""
 
 
 class GraphRecorder:
     """Plays an engine's capture and replay on a backend and watches its tensors.
 
-    A captured graph keeps the addresses of the tensors it read. On capture the recorder notes the
-    address, shape, dtype and stride of every tensor that the backend's metadata for that graph
-    reaches; before each replay the backend plans again, and every noted path must lead to the same
-    memory. The backend is any object with the graph hooks of ``AttentionBackend``.
+    A captured graph keeps the addresses of the tensors it read and the numbers it was launched
+    with. On capture the recorder notes the address, shape, dtype and stride of every tensor that
+    the backend's metadata for that graph reaches, and every number; before each replay the backend
+    plans again, and every noted path must lead to the same memory and the same number. The backend
+    is any object with the graph hooks of ``AttentionBackend``.
     """
 
     def __init__(self, backend: Any) -> None:
@@ -38,11 +39,14 @@ class GraphRecorder:
         self.backend.init_forward_metadata_out_graph(forward_batch, in_capture=True)
         self.backend.init_forward_metadata_in_graph(forward_batch)
         frozen = {}
-        for path, tensor in self._reached():
-            frozen[path] = _identity(tensor)
-            # Kept alive, or freed memory could be handed out again at the same address.
-            self._kept.append(tensor)
-        if not frozen:
+        tensors = 0
+        for path, value in self._reached():
+            frozen[path] = _identity(value)
+            if isinstance(value, torch.Tensor):
+                tensors += 1
+                # Kept alive, or freed memory could be handed out again at the same address.
+                self._kept.append(value)
+        if not tensors:
             raise ReboundTensorError(
                 f"{type(self.backend).__name__} holds no tensor in its metadata after the capture "
                 f"of {key}: nothing was frozen, so nothing can be checked"
@@ -53,12 +57,13 @@ class GraphRecorder:
         """Plan for a replay of ``key``.
 
         Raises:
-            ReboundTensorError: a captured tensor was moved, reshaped or dropped.
+            ReboundTensorError: a captured tensor was moved, reshaped or dropped, or a number
+                changed.
             KeyError: ``key`` was not captured.
         """
         frozen = self._captured[key]
         self.backend.init_forward_metadata_out_graph(forward_batch, in_capture=False)
-        now = {path: _identity(tensor) for path, tensor in self._reached()}
+        now = {path: _identity(value) for path, value in self._reached()}
         moved = [
             f"{path}: captured {was}, now {now.get(path, 'nothing')}"
             for path, was in frozen.items()
@@ -66,21 +71,23 @@ class GraphRecorder:
         ]
         if moved:
             raise ReboundTensorError(
-                f"the replay of {key} rebinds captured tensors: " + "; ".join(moved)
+                f"the replay of {key} rebinds what was captured: " + "; ".join(moved)
             )
 
-    def _reached(self) -> Iterator[tuple[str, torch.Tensor]]:
+    def _reached(self) -> Iterator[tuple[str, torch.Tensor | int | float]]:
         children = getattr(self.backend, "attn_backends", None)
         backends = [self.backend] if children is None else children
         for index, backend in enumerate(backends):
             for name in ("forward_metadata", "forward_decode_metadata"):
                 metadata = getattr(backend, name, None)
-                yield from _tensors(f"[{index}].{name}", metadata, set())
+                yield from _captured_values(f"[{index}].{name}", metadata, set())
 
 
-def _tensors(path: str, value: object, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors in dataclasses and in the fixed buffers of planners, by path."""
-    if isinstance(value, torch.Tensor):
+def _captured_values(
+    path: str, value: object, seen: set[int]
+) -> Iterator[tuple[str, torch.Tensor | int | float]]:
+    """Tensors and numbers in dataclasses and in the fixed buffers of planners, by path."""
+    if isinstance(value, (torch.Tensor, int, float)):
         yield path, value
         return
     if value is None or id(value) in seen:
@@ -88,11 +95,14 @@ def _tensors(path: str, value: object, seen: set[int]) -> Iterator[tuple[str, to
     seen.add(id(value))
     if dataclasses.is_dataclass(value):
         for spec in dataclasses.fields(value):
-            yield from _tensors(f"{path}.{spec.name}", getattr(value, spec.name), seen)
+            yield from _captured_values(f"{path}.{spec.name}", getattr(value, spec.name), seen)
     buffers = getattr(value, "graph_buffers", None)
     if buffers is not None:
-        yield from _tensors(f"{path}.graph_buffers", buffers, seen)
+        yield from _captured_values(f"{path}.graph_buffers", buffers, seen)
 
 
-def _identity(tensor: torch.Tensor) -> tuple[object, ...]:
+def _identity(value: torch.Tensor | int | float) -> tuple[object, ...]:
+    if not isinstance(value, torch.Tensor):
+        return (value,)
+    tensor = value
     return tensor.data_ptr(), tuple(tensor.shape), tensor.dtype, tuple(tensor.stride())

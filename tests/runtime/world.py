@@ -94,6 +94,13 @@ class World:
         self.latent: dict[int, torch.Tensor] = {}
         self.k_pe: dict[int, torch.Tensor] = {}
 
+    def forget(self) -> None:
+        """Let every request go, as an engine does between batches; the pool keeps its bytes."""
+        for slots in self.slots.values():
+            self.allocator.free(slots)
+        for known in (self.slots, self.latent, self.k_pe):
+            known.clear()
+
     def randn(self, *shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=self.generator)
 
@@ -146,6 +153,23 @@ class World:
             k_pe=torch.cat([r[1] for r in rows]),
         )
 
+    def next_decode(self, lengths: list[int]) -> Pass:
+        """A decode pass after ``lengths`` tokens, into slots that are reserved already."""
+        requests = list(range(len(lengths)))
+        slots = [self.slots[r][n] for r, n in enumerate(lengths)]
+        rows = [self.new_rows(r, 1) for r in requests]
+        ones = [1] * len(lengths)
+        heads = self.config.num_attention_heads
+        return Pass(
+            world=self,
+            batch=self.batch(ForwardMode.DECODE, requests, lengths, ones, slots),
+            q_lens=ones,
+            q_nope=self.randn(len(lengths), heads, self.config.qk_nope_head_dim).to(self.dtype),
+            q_pe=self.randn(len(lengths), heads, self.config.qk_rope_head_dim).to(self.dtype),
+            latent=torch.cat([r[0] for r in rows]),
+            k_pe=torch.cat([r[1] for r in rows]),
+        )
+
     def batch(
         self,
         mode: ForwardMode,
@@ -165,7 +189,8 @@ class World:
 
     def stored(self, request: int) -> tuple[torch.Tensor, torch.Tensor]:
         """What the pool holds of a request, dequantised, in float64: the reference for fp8."""
-        slots = torch.tensor(self.slots[request], dtype=torch.int64)
+        known = self.latent[request].shape[0]
+        slots = torch.tensor(self.slots[request][:known], dtype=torch.int64)
         rows = self.pool.get_key_buffer(self.layer_id)[slots, 0].double()
         rows = rows * self.pool.kv_scale(self.layer_id)
         rank = self.config.kv_lora_rank
