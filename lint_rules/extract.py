@@ -44,6 +44,7 @@ from lint_rules.outline import logical_lines, reduced
 
 __all__ = ["extract"]
 
+_FALLS_THROUGH, _LEAVES, _RAISES = 0, 1, 2
 _CAUGHT = {"AttributeError", "Exception", "BaseException", ""}
 _IDENTIFIERS = re.compile(r"[A-Za-z_][\w.]*")
 _COMPARISONS = {
@@ -148,26 +149,38 @@ class _Scope:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.conditions: list[tuple[int, Expr]] = []
+        self.conditions: list[tuple[int, Expr, bool]] = []
         self.cond = -1
         self.caught = 0
         self.nested = 0
         self.generator = False
 
-    def push(self, expr: Expr) -> None:
-        self.conditions.append((self.cond, expr))
+    def push(self, expr: Expr, fatal: bool = False) -> None:
+        self.conditions.append((self.cond, expr, fatal))
         self.cond = len(self.conditions) - 1
 
-    def since(self, base: int) -> list[Expr]:
-        """The conditions added to ``base`` on the way to where we are."""
-        found: list[Expr] = []
+    def since(self, base: int) -> list[tuple[Expr, bool]]:
+        """The conditions added to ``base`` on the way to where we are, and which are fatal."""
+        found: list[tuple[Expr, bool]] = []
         index = self.cond
         while index != base and index != -1:
-            parent, expr = self.conditions[index]
-            found.append(expr)
+            parent, expr, fatal = self.conditions[index]
+            found.append((expr, fatal))
             index = parent
         found.reverse()
         return found
+
+    def join(self, then: list[tuple[Expr, bool]], other: list[tuple[Expr, bool]]) -> None:
+        """After both branches of an ``if`` fell through: what held on one way or the other.
+
+        The first condition of each is the test itself or its negation. What only an assertion
+        added is kept apart, since no path continues where it does not hold.
+        """
+        plain = [[e for i, (e, fatal) in enumerate(way) if not i or not fatal] for way in (then, other)]
+        if any(len(way) > 1 for way in plain):
+            self.push(Or(tuple(And(tuple(way)) for way in plain)))
+        if any(fatal for way in (then, other) for _, fatal in way[1:]):
+            self.push(Or(tuple(And(tuple(e for e, _ in way)) for way in (then, other))), fatal=True)
 
 
 class _Extractor:
@@ -383,26 +396,26 @@ class _Extractor:
             scope.generator,
         )
 
-    def _block(self, body: cst.CSTNode) -> bool:
-        """Read a suite; True where control never leaves it at its end."""
+    def _block(self, body: cst.CSTNode) -> int:
+        """Read a suite; whether and how control leaves it before its end."""
         if isinstance(body, cst.SimpleStatementSuite):
             return self._smalls(body.body)
-        ended = False
+        ended = _FALLS_THROUGH
         for statement in body.body if isinstance(body, cst.IndentedBlock) else ():
             if isinstance(statement, cst.SimpleStatementLine):
                 self.line = self.lines.line(statement)
-                ended |= self._smalls(statement.body)
+                ended = self._smalls(statement.body) or ended
             else:
-                ended |= self._compound(statement)
+                ended = self._compound(statement) or ended
         return ended
 
-    def _smalls(self, statements: Sequence[cst.BaseSmallStatement]) -> bool:
-        ended = False
+    def _smalls(self, statements: Sequence[cst.BaseSmallStatement]) -> int:
+        ended = _FALLS_THROUGH
         for small in statements:
-            ended |= self._small(small)
+            ended = self._small(small) or ended
         return ended
 
-    def _small(self, small: cst.BaseSmallStatement) -> bool:
+    def _small(self, small: cst.BaseSmallStatement) -> int:
         scope = self.scope
         if isinstance(small, cst.Expr):
             self.expr(small.value)
@@ -432,22 +445,22 @@ class _Extractor:
             value = self.expr(small.value) if small.value is not None else Const("None")
             if not scope.nested:
                 scope.events.append(Return(value, self.line, scope.cond))
-            return True
+            return _LEAVES
         elif isinstance(small, cst.Raise):
             if small.exc is not None:
                 self.expr(small.exc)
-            return True
+            return _RAISES
         elif isinstance(small, cst.Assert):
-            scope.push(self.expr(small.test))
+            scope.push(self.expr(small.test), fatal=True)
         elif isinstance(small, (cst.Break, cst.Continue)):
-            return True
+            return _LEAVES
         elif isinstance(small, (cst.Import, cst.ImportFrom)):
             self._import(small)
         elif isinstance(small, cst.Del):
             self.expr(small.target)
-        return False
+        return _FALLS_THROUGH
 
-    def _compound(self, node: cst.CSTNode) -> bool:
+    def _compound(self, node: cst.CSTNode) -> int:
         if isinstance(node, cst.If):
             return self._if(node)
         if isinstance(node, (cst.Try, cst.TryStar)):
@@ -471,7 +484,7 @@ class _Extractor:
             self._class(node, ("<locals>",))
         elif isinstance(node, cst.Match):
             return self._match(node)
-        return False
+        return _FALLS_THROUGH
 
     def _nested(self, body: cst.CSTNode, name: str) -> None:
         scope = self.scope
@@ -481,7 +494,7 @@ class _Extractor:
         scope.nested -= 1
         scope.cond = cond
 
-    def _if(self, node: cst.If) -> bool:
+    def _if(self, node: cst.If) -> int:
         scope = self.scope
         self.line = self.lines.line(node)
         test = self.expr(node.test)
@@ -491,7 +504,7 @@ class _Extractor:
         then = scope.since(base)
         scope.cond = base
         scope.push(Not(test))
-        ended_else = False
+        ended_else = _FALLS_THROUGH
         if isinstance(node.orelse, cst.If):
             ended_else = self._if(node.orelse)
         elif node.orelse is not None:
@@ -500,18 +513,18 @@ class _Extractor:
         other = scope.since(base)
         scope.cond = base
         if ended_then and ended_else:
-            return True
+            return min(ended_then, ended_else)
         if ended_then:
-            for condition in other:
-                scope.push(condition)
+            for index, (condition, fatal) in enumerate(other):
+                scope.push(condition, fatal if index else ended_then == _RAISES)
         elif ended_else:
-            for condition in then:
-                scope.push(condition)
-        elif len(then) > 1 or len(other) > 1:
-            scope.push(Or((And(tuple(then)), And(tuple(other)))))
-        return False
+            for index, (condition, fatal) in enumerate(then):
+                scope.push(condition, fatal if index else ended_else == _RAISES)
+        else:
+            scope.join(then, other)
+        return _FALLS_THROUGH
 
-    def _try(self, node: cst.Try | cst.TryStar) -> bool:
+    def _try(self, node: cst.Try | cst.TryStar) -> int:
         scope = self.scope
         self.line = self.lines.line(node)
         base = scope.cond
@@ -528,13 +541,13 @@ class _Extractor:
         scope.cond = base if falls_through else after_body
         if node.orelse is not None:
             self.line = self.lines.line(node.orelse)
-            ended |= self._block(node.orelse.body)
+            ended = self._block(node.orelse.body) or ended
         if node.finalbody is not None:
             self.line = self.lines.line(node.finalbody)
-            ended |= self._block(node.finalbody.body)
-        return ended and not falls_through
+            ended = self._block(node.finalbody.body) or ended
+        return _FALLS_THROUGH if falls_through else ended
 
-    def _for(self, node: cst.For) -> bool:
+    def _for(self, node: cst.For) -> int:
         scope = self.scope
         self.line = self.lines.line(node)
         self._loop_target(node.target, self.expr(node.iter))
@@ -545,7 +558,7 @@ class _Extractor:
             self.line = self.lines.line(node.orelse)
             self._block(node.orelse.body)
             scope.cond = base
-        return False
+        return _FALLS_THROUGH
 
     def _loop_target(self, target: cst.BaseExpression, iterable: Expr) -> None:
         if isinstance(iterable, Call) and isinstance(target, (cst.Tuple, cst.List)):
@@ -562,7 +575,7 @@ class _Extractor:
             iterable = iterable.args[0] if iterable.args else self._unknown()
         self._assign(target, Item(iterable))
 
-    def _while(self, node: cst.While) -> bool:
+    def _while(self, node: cst.While) -> int:
         scope = self.scope
         self.line = self.lines.line(node)
         test = self.expr(node.test)
@@ -574,9 +587,9 @@ class _Extractor:
             self.line = self.lines.line(node.orelse)
             self._block(node.orelse.body)
             scope.cond = base
-        return test == Const("True")
+        return _LEAVES if test == Const("True") else _FALLS_THROUGH
 
-    def _match(self, node: cst.Match) -> bool:
+    def _match(self, node: cst.Match) -> int:
         scope = self.scope
         self.line = self.lines.line(node)
         self.expr(node.subject)
@@ -589,7 +602,7 @@ class _Extractor:
                 scope.push(self.expr(case.guard))
             self._block(case.body)
         scope.cond = base
-        return False
+        return _FALLS_THROUGH
 
     def _assign(
         self, target: cst.CSTNode, value: Expr | None, annotation: tuple[str, ...] = ()

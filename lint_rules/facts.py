@@ -177,8 +177,8 @@ class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A function or method.
 
     ``body`` is ``"raise"`` (only raises), ``"trivial"`` (docstring, ``pass`` or a constant
-    returned) or ``"code"``. ``conditions`` holds ``(parent index, expression)`` pairs; index -1 is
-    the empty condition.
+    returned) or ``"code"``. ``conditions`` holds ``(parent index, expression, fatal)``; index -1 is
+    the empty condition, and *fatal* says that an exception is raised where it does not hold.
     """
 
     name: str
@@ -188,7 +188,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
     decorators: tuple[str, ...]
     body: str
     events: tuple[Event, ...]
-    conditions: tuple[tuple[int, Expr], ...]
+    conditions: tuple[tuple[int, Expr, bool], ...]
     generator: bool = False
 
 

@@ -2,83 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import threading
+import functools
 import weakref
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from .book import BORROWED, MISSING, declarations, modes_of, resolve
-from .caller import caller
-from .clauses import bound_arguments, broken
-from .contract import Clause, attribute_shape, function_of, kind_of, place_of, plain
-from .diagnostic import Diagnostic, Place
-from .drift import Call, binding_errors
-from .errors import refuse
-from .judge import class_breaches
-from .mode import mode
-from .phase import CAPTURE, phase_of, stream_is_capturing
-from .stand_in import Done, StandIn, rebuilt
-from .words import call_mismatch
+from .book import BORROWED, MISSING, declarations, hook_names, modes_of, resolve
+from .contract import attribute_shape, function_of, kind_of, underlying
+from .first_call import FirstCall, Record
+from .judge import clauses_of
+from .lock import locked, when_free
+from .stand_in import StandIn, rebuilt
+from .tree import members
 
-__all__ = ["LOCK", "STATES", "ClassState", "Record", "state_of"]
+__all__ = ["CONSTRUCTING", "STATES", "ClassState", "state_of"]
 
-LOCK = threading.RLock()
-_DEAD: deque[tuple[weakref.ref[ClassState], int]] = deque()
-_BUSY = 0
-
-
-def _fresh_lock() -> None:
-    """In a forked child the thread that may have held the lock does not exist."""
-    global LOCK, _BUSY
-    LOCK, _BUSY = threading.RLock(), 0
-
-
-os.register_at_fork(after_in_child=_fresh_lock)
-
-
-@contextmanager
-def locked() -> Iterator[None]:
-    """The guard's lock; on the way out, forget instances that died meanwhile."""
-    global _BUSY
-    with LOCK:
-        _BUSY += 1
-        try:
-            yield
-        finally:
-            if _BUSY == 1:
-                while _DEAD:
-                    reference, key = _DEAD.popleft()
-                    if (state := reference()) is not None and state.records.pop(
-                        key, None
-                    ) is not None:
-                        state.settle()
-            _BUSY -= 1
-
-
-class Record:
-    """What is still to be verified on one instance.
-
-    ``pending`` holds the clauses by hook; ``tree`` says that what the instance wraps has not been
-    looked at; ``ran`` the hooks that ran, with their phases; ``postponed`` why a due clause was put
-    off.
-    """
-
-    __slots__ = ("pending", "postponed", "ran", "reference", "tree")
-
-    def __init__(self, pending: dict[str, list[Clause]], reference: Any) -> None:
-        self.pending, self.reference = pending, reference
-        self.tree = True
-        self.ran: set[tuple[str, str | None]] = set()
-        self.postponed: dict[Clause, str] = {}
-
-    def watched(self) -> set[str]:
-        """The hooks whose calls matter to this instance."""
-        names = {name for name, clauses in self.pending.items() if clauses}
-        names |= {c.text for cs in self.pending.values() for c in cs if c.kind == "after"}
-        return names
+CONSTRUCTING: set[int] = set()
+"""Instances whose ``__init__`` runs."""
 
 
 class _Installed:
@@ -98,17 +39,18 @@ class ClassState:
         self.instantiated = False
         self.records: dict[int, Record] = {}
         self.installed: dict[str, _Installed] = {}
+        self.lent: Counter[str] = Counter()
+        self._borrowing: set[tuple[ClassState, str]] = set()
         declared = declarations(cls)
-        self.hooks = tuple(declared)
-        self.clauses: dict[str, list[Clause]] = {
-            name: clauses
-            for name, declared_by in declared.items()
-            if (clauses := list(dict.fromkeys(c for _, h in declared_by for c in h.clauses)))
-        }
+        self.clauses = clauses_of(cls)
         self.unbound = tuple(
             name for name, by in declared.items() if by[-1][1].kind in ("static", "class")
         )
         self.modes = modes_of(cls)
+
+    def has_class(self) -> bool:
+        """Whether the class itself has not been collected."""
+        return self._cls() is not None
 
     @property
     def cls(self) -> type:
@@ -124,7 +66,7 @@ class ClassState:
             key = id(instance)
             me = weakref.ref(self)
             try:
-                reference = weakref.ref(instance, lambda _: _forget(me, key))
+                reference = weakref.ref(instance, functools.partial(_forget, me, key))
             except TypeError:  # __slots__ without __weakref__
                 reference = None
             self.instantiated = True
@@ -133,24 +75,82 @@ class ClassState:
             )
             self.settle()
 
+    @property
+    def hooks(self) -> list[str]:
+        """The hooks to verify: the family may have come by some since the state was made."""
+        return hook_names(self.cls)
+
+    @staticmethod
+    def of(cls: type) -> ClassState | None:
+        """The state of a class, if it has one."""
+        return STATES.get(cls)
+
+    def owner_of(self, name: str) -> type:
+        """The class whose body defines a hook."""
+        resolved = resolve(self.cls, name)
+        return resolved[0] if resolved is not None else self.cls
+
     def needed(self) -> set[str]:
         """The hooks that have to be intercepted now."""
+        names = {name for name, count in self.lent.items() if count}
         if not self.verified:
-            return set(self.hooks if self.instantiated else self.unbound)
-        names: set[str] = set()
+            return names.union(self.hooks if self.instantiated else self.unbound)
         for record in self.records.values():
             if record.tree:
-                return set(self.hooks).difference(self.unbound)
+                return names.union(self.hooks).difference(self.unbound)
             names |= record.watched()
         return names
 
     def settle(self) -> None:
         """Put stand-ins where they are needed, and the originals back where they are not."""
         needed = self.needed()
-        for name in [n for n in self.installed if n not in needed]:
+        changed = needed ^ self.installed.keys()
+        for name in changed - needed:
             self._remove(name)
-        for name in needed - self.installed.keys():
+        for name in changed & needed:
             self._install(name)
+        self._borrow()
+        if self.verified:
+            for name in self.hooks:
+                self._shield(name)
+        for cls in descendants(self.cls) if changed else ():
+            if (below := STATES.get(cls)) is not None and below.verified:
+                for name in changed:
+                    below._shield(name)
+
+    def _borrow(self) -> None:
+        """Watch hooks that must have run first also where ``super()`` reaches them past this class.
+
+        Only where a method of another name does so; else the class's own stand-in sees every call.
+        """
+        wanted = {
+            (state_of(owner), name)
+            for record in self.records.values()
+            for name in record.awaited()
+            for owner in passed_by(self.cls, name)
+        }
+        changed = wanted ^ self._borrowing
+        for state, name in changed:
+            state.lent[name] += 1 if (state, name) in wanted else -1
+        self._borrowing = wanted
+        for state, _ in changed:
+            state.settle()
+
+    def _shield(self, name: str) -> None:
+        """Keep a class that is verified clear of the stand-in of a class above it that is not."""
+        cls = self.cls
+        shielded = name in BORROWED.get(cls, ()) and name not in self.installed
+        if name in self.installed or (name in vars(cls) and not shielded):
+            return
+        needed = _meets_stand_in(cls, name) and is_transparent(cls, name)
+        if needed and not shielded:
+            resolved = resolve(cls, name)
+            assert resolved is not None
+            BORROWED.setdefault(cls, set()).add(name)
+            type.__setattr__(cls, name, resolved[1])
+        elif shielded and not needed:
+            BORROWED[cls].discard(name)
+            type.__delattr__(cls, name)
 
     def _install(self, name: str) -> None:
         cls = self.cls
@@ -161,17 +161,12 @@ class ClassState:
         function = function_of(attribute)
         if function is None or attribute_shape(attribute) is None:
             return
-        own = vars(cls).get(name, MISSING)
+        own = vars(cls).get(name, MISSING) if name not in BORROWED.get(cls, ()) else MISSING
         kind = kind_of(attribute)
-        target = _callable_in(attribute)
-
-        @contextmanager
-        def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Done]:
-            yield from self._first_call(name, kind, target, args, kwargs)
-
+        target = underlying(attribute)
         inherited = own is MISSING
         run = _inherited(cls, name, kind) if inherited else target
-        stand_in = StandIn(target, run, first_call)
+        stand_in = StandIn(target, run, functools.partial(FirstCall, self, name, attribute))
         placed = rebuilt(attribute, stand_in.function)
         if inherited:
             BORROWED.setdefault(cls, set()).add(name)
@@ -182,7 +177,8 @@ class ClassState:
         cls, installed = self.cls, self.installed.pop(name)
         if installed.own is MISSING:
             BORROWED[cls].discard(name)
-        installed.stand_in.retire(as_twin=installed.own is not MISSING or not cls.__subclasses__())
+        inherited = installed.own is MISSING
+        installed.stand_in.retire(as_twin=not inherited or is_transparent(cls, name))
         if vars(cls).get(name) is not installed.attribute:
             return  # somebody replaced the hook meanwhile
         if installed.own is MISSING:
@@ -190,132 +186,68 @@ class ClassState:
         else:
             type.__setattr__(cls, name, installed.own)
 
+    def is_verified(self) -> None:
+        """The class is right: expect no more of its instances that wrap nothing."""
+        self.verified = True
+        for record in self.records.values():
+            instance = record.reference and record.reference()
+            if instance is not None and id(instance) not in CONSTRUCTING:
+                record.tree = bool(members(instance))
+                self.wraps = self.wraps or record.tree
+        self.drop_settled()
+
+    def drop_settled(self) -> None:
+        """Forget instances on which nothing is left to verify."""
+        for key in [k for k, r in self.records.items() if not r.tree and not r.watched()]:
+            del self.records[key]
+
     def disarm(self) -> None:
         """Put every original back and expect nothing any more."""
         self.records.clear()
         self.verified = True
         self.settle()
 
-    def _first_call(
-        self, name: str, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Iterator[Done]:
-        cls = self.cls
-        instance = args[0] if args and kind in ("method", "property") else None
-        about = type(instance) if instance is not None else (args[0] if kind == "class" else cls)
-        record = self.records.get(id(instance)) if instance is not None else None
-        if about is not cls or (self.verified and record is None):
-            yield lambda result: None
-            return
-        claimed: list[Clause] = []
-        phase: str | None = None
-        arguments: dict[str, Any] = {}
-        with locked():
-            found = self._call_breaches(name, target, kind, args, kwargs)
-            if not self.verified:
-                found = class_breaches(cls) + found
-            if record is not None and not found and name in record.watched():
-                arguments = bound_arguments(target, args, kwargs)
-                arguments.pop(next(iter(arguments)), None)
-                phase = phase_of(arguments, self.modes)
-                claimed = self._due(record, name, phase)
-                found += self._broken(claimed, record, name, instance, arguments)
-            if found:
-                refuse(found, mode=mode(), called=kind != "property")
-            self.verified = True
-            if record is not None:
-                record.tree = False
-                waiting = record.pending.get(name, [])
-                record.pending[name] = [c for c in waiting if c not in claimed]
-            self.settle()
-        promised = [c for c in claimed if c.kind == "ensures"]
-        kept = False
 
-        def done(result: Any) -> None:
-            nonlocal kept
-            breaches = self._broken(promised, record, name, instance, arguments, result)
-            if breaches:
-                refuse(breaches, mode=mode(), called=kind != "property")
-            kept = True
+def descendants(cls: type) -> Iterator[type[Any]]:
+    """The subclasses of a class at any depth, each once."""
+    seen: set[type] = {cls}
+    waiting: list[type] = [cls]
+    while waiting:
+        below: type[Any]
+        for below in type.__subclasses__(waiting.pop()):
+            if below not in seen:
+                seen.add(below)
+                waiting.append(below)
+                yield below
 
-        try:
-            yield done
-        finally:
-            with locked():
-                if record is not None:
-                    if kept:
-                        record.ran.add((name, phase))
-                    else:
-                        record.pending.setdefault(name, []).extend(promised)
-                    if not record.watched() and not record.tree:
-                        self.records.pop(id(instance), None)
-                self.settle()
 
-    def _due(self, record: Record, name: str, phase: str | None) -> list[Clause]:
-        """The clauses to check on this call; those that have to wait are told why."""
-        due: list[Clause] = []
-        for clause in record.pending.get(name, ()):
-            if phase == CAPTURE and clause.phase != CAPTURE:
-                record.postponed[clause] = "the call came under capture"
-            elif clause.phase not in (None, phase):
-                continue
-            elif clause.kind in ("assumes", "ensures") and stream_is_capturing():
-                record.postponed[clause] = (
-                    "a stream was capturing, which a condition must not wait on"
-                )
-            else:
-                due.append(clause)
-        return due
+def is_transparent(cls: type, name: str) -> bool:
+    """Whether ``cls`` may hold what it inherits without changing what its subclasses find."""
+    mine = resolve(cls, name, after=cls)
+    for below in descendants(cls):
+        found = resolve(below, name, after=cls)
+        if mine is None or found is None or found[0] is not mine[0]:
+            return False
+    return True
 
-    def _broken(
-        self,
-        clauses: list[Clause],
-        record: Record | None,
-        name: str,
-        instance: object,
-        arguments: dict[str, Any],
-        result: Any = MISSING,
-    ) -> list[Diagnostic]:
-        resolved = resolve(self.cls, name)
-        place = place_of(resolved[1]) if resolved else Place("<unknown>", 0)
-        found = []
-        for clause in clauses:
-            if (clause.kind == "ensures") == (result is MISSING):
-                continue
-            breach = broken(
-                clause,
-                instance,
-                arguments,
-                symbol=f"{self.cls.__qualname__}.{name}",
-                place=place,
-                ran=record.ran if record is not None else (),
-                result=result,
-            )
-            if breach is not None:
-                found.append(breach)
-        return found
 
-    def _call_breaches(
-        self, name: str, target: Any, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> list[Diagnostic]:
-        resolved = resolve(self.cls, name)
-        shape = attribute_shape(resolved[1]) if resolved else None
-        if resolved is None or shape is None or (kind != "static" and not args):
-            return []
-        call = Call(len(args) - (kind != "static"), tuple(kwargs))
-        if not (reasons := binding_errors(shape, call)):
-            return []
-        name_of_caller, place = caller()
-        return [
-            call_mismatch(
-                caller=name_of_caller,
-                place=place,
-                callee=f"{resolved[0].__qualname__}.{name}",
-                shape=shape,
-                callee_place=place_of(resolved[1]),
-                call=call,
-                reasons=reasons,
-            )
-        ]
+def passed_by(cls: type, name: str) -> list[type]:
+    """The classes whose ``name`` some method of another name may call through ``super()``."""
+    owners = [owner for owner in cls.__mro__ if name in vars(owner)]
+    for owner in cls.__mro__:
+        for other, attribute in vars(owner).items():
+            function = function_of(attribute) if other != name else None
+            if function is not None and {"super", name} <= set(function.__code__.co_names):
+                return [o for o in owners[1:] if name not in BORROWED.get(o, ())]
+    return []
+
+
+def _meets_stand_in(cls: type, name: str) -> bool:
+    for owner in cls.__mro__[1:]:
+        if name in vars(owner):
+            state = STATES.get(owner)
+            return state is not None and name in state.installed
+    return False
 
 
 STATES: weakref.WeakKeyDictionary[type, ClassState] = weakref.WeakKeyDictionary()
@@ -323,32 +255,24 @@ STATES: weakref.WeakKeyDictionary[type, ClassState] = weakref.WeakKeyDictionary(
 
 def state_of(cls: type) -> ClassState:
     """The state of a guarded class, made on first use."""
-    with LOCK:
+    with locked():
         state = STATES.get(cls)
         if state is None:
             state = STATES[cls] = ClassState(cls)
         return state
 
 
-def _forget(reference: weakref.ref[ClassState], key: int) -> None:
-    """Note that an instance died; tidy up at once unless the guard is at work."""
-    _DEAD.append((reference, key))
-    if LOCK.acquire(blocking=False):
-        try:
-            if not _BUSY:
-                with locked():
-                    pass
-        finally:
-            LOCK.release()
+def _forget(state: weakref.ref[ClassState], key: int, dead: weakref.ref[object]) -> None:
+    def forget() -> None:
+        living = state()
+        record = living.records.get(key) if living is not None else None
+        if living is None or record is None or record.reference is not dead:
+            return
+        del living.records[key]
+        if living.has_class():
+            living.settle()
 
-
-def _callable_in(attribute: Any) -> Any:
-    attribute = plain(attribute)
-    if isinstance(attribute, (staticmethod, classmethod)):
-        return attribute.__func__
-    if isinstance(attribute, property):
-        return attribute.fget
-    return getattr(attribute, "func", attribute) if kind_of(attribute) == "property" else attribute
+    when_free(forget)
 
 
 def _inherited(cls: type, name: str, kind: str) -> Any:

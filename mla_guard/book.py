@@ -9,7 +9,18 @@ from typing import Any, Literal
 
 from .contract import Hook, Mark, contract_of, function_of, hook_of, is_marked, only_raises, plain
 
-__all__ = ["MISSING", "Terms", "declarations", "flags_of", "modes_of", "resolve", "roots_of"]
+__all__ = [
+    "MISSING",
+    "Terms",
+    "declarations",
+    "flags_of",
+    "has_body",
+    "hook_names",
+    "modes_of",
+    "notice",
+    "resolve",
+    "roots_of",
+]
 
 MISSING: Any = object()
 Combination = Literal["any", "all", "same"]
@@ -19,7 +30,8 @@ Combination = Literal["any", "all", "same"]
 class Terms:
     """What a guarded base says beyond its own body; a profile holds the same for foreign engines.
 
-    ``marks`` adds to a hook what ``@hook`` would, by class and hook name. ``required`` names the
+    ``marks`` adds to a hook what ``@hook`` would, by class and hook name; the class ``"*"`` is
+    every class whose body defines the hook. ``required`` names the
     hooks that every class must implement (None: those that the base declares without a body).
     ``variadic`` says that ``*args`` and ``**kwargs`` of a declaration are a promise.
     ``own_protocol`` names, by class, hooks that this class and its subclasses call by a protocol of
@@ -40,6 +52,10 @@ ROOTS: weakref.WeakKeyDictionary[type, Terms] = weakref.WeakKeyDictionary()
 
 BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
 """Names that the guard put into a class body which itself defines no such hook."""
+
+
+NAMED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+"""The hooks that a mark or a profile declares somewhere below a guarded base."""
 
 
 def roots_of(cls: type) -> list[tuple[type, Terms]]:
@@ -73,10 +89,16 @@ def resolve(cls: type, name: str, after: type | None = None) -> tuple[type, Any]
     return None
 
 
+def _defined(owner: type, name: str) -> Hook | None:
+    if name not in vars(owner) or name in BORROWED.get(owner, ()):
+        return None
+    return hook_of(name, vars(owner)[name])
+
+
 def _declared_in(
     owner: type, is_root: bool, terms: Iterator[Terms] | list[Terms]
 ) -> dict[str, Hook]:
-    said = [t.marks[owner.__name__] for t in terms if owner.__name__ in t.marks]
+    said = [t.marks[key] for t in terms for key in (owner.__name__, "*") if key in t.marks]
     hooks: dict[str, Hook] = {}
     if is_root:
         borrowed = BORROWED.get(owner, ())
@@ -89,7 +111,7 @@ def _declared_in(
                 hooks[name] = declared
     for marks in said:
         for name, mark in marks.items():
-            declared = hooks.get(name) or hook_of(name, plain(vars(owner).get(name)))
+            declared = hooks.get(name) or _defined(owner, name)
             if declared is not None:
                 own = Mark(declared.optional, declared.optional_arguments, declared.clauses)
                 joined = own.joined(mark)
@@ -118,6 +140,20 @@ def declarations(cls: type) -> dict[str, list[tuple[type, Hook]]]:
                 declared = replace(declared, required=False)
             promised.setdefault(name, []).append((owner, declared))
     return promised
+
+
+def hook_names(cls: type) -> list[str]:
+    """The hooks of ``cls``: what is promised about it, and what it has of its family's hooks."""
+    names = dict.fromkeys(declarations(cls))
+    for root, _ in roots_of(cls):
+        names.update((n, None) for n in sorted(NAMED.get(root, ())) if resolve(cls, n) is not None)
+    return list(names)
+
+
+def notice(root: type, cls: type) -> None:
+    """Remember the hooks that a class below a guarded base declares."""
+    declared = _declared_in(cls, is_root=False, terms=[ROOTS[root]])
+    NAMED.setdefault(root, set()).update(declared)
 
 
 def has_body(attribute: Any) -> bool:

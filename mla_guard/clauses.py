@@ -55,19 +55,19 @@ def broken(
     symbol: str,
     place: Place,
     ran: Iterable[tuple[str, str | None]] = (),
-    related: Callable[[str], tuple[Iterable[Related], Iterable[str]]] = lambda _: ((), ()),
+    created: Callable[[str], tuple[Iterable[Related], Iterable[str]]] = lambda _: ((), ()),
     result: Any = MISSING,
 ) -> Diagnostic | None:
     """The breach of ``clause``, or None where it holds.
 
-    ``ran`` holds the hooks that ran on the instance, each with its phase; ``related`` says where an
+    ``ran`` holds the hooks that ran on the instance, each with its phase; ``created`` says where an
     attribute would have been created and which flags kept it from that. A condition that raises is
     broken, and the exception is the reason.
     """
     if clause.kind == "requires":
         if (missing := _missing_part(instance, clause.text)) is None:
             return None
-        ends, reasons = related(missing[0].split(".")[0])
+        ends, reasons = created(missing[0].split(".")[0])
         return missing_attribute(
             symbol=symbol,
             place=place,

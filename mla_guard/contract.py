@@ -182,6 +182,11 @@ def _marked(target: Any, mark: Mark) -> Any:
     return target
 
 
+def name_of(cls: type) -> str:
+    """The name of a class in its file, without the functions that it may be defined in."""
+    return cls.__qualname__.rpartition("<locals>.")[2]
+
+
 def plain(attribute: Any) -> Any:
     """What the class body defined where the guard has put a stand-in, else ``attribute``."""
     try:
@@ -194,17 +199,21 @@ def plain(attribute: Any) -> Any:
 
 def function_of(attribute: Any) -> FunctionType | None:
     """The function behind a class attribute, decorators that name what they wrap seen through."""
-    attribute = plain(attribute)
-    if isinstance(attribute, (staticmethod, classmethod)):
-        attribute = attribute.__func__
-    elif isinstance(attribute, property):
-        attribute = attribute.fget
-    elif isinstance(attribute, functools.cached_property):
-        attribute = attribute.func
+    attribute = underlying(attribute)
     if not callable(attribute) or isinstance(attribute, type):
         return None
     innermost = inspect.unwrap(plain(attribute))
     return innermost if isinstance(innermost, FunctionType) else None
+
+
+def underlying(attribute: Any) -> Any:
+    """What runs when a class attribute is called or read, without what finds its receiver."""
+    attribute = plain(attribute)
+    if isinstance(attribute, (staticmethod, classmethod)):
+        return attribute.__func__
+    if isinstance(attribute, property):
+        return attribute.fget
+    return attribute.func if isinstance(attribute, functools.cached_property) else attribute
 
 
 def kind_of(attribute: Any) -> HookKind:
@@ -297,4 +306,4 @@ def contract_of(cls: type) -> Contract:
             declared = hook_of(name, attribute)
             if declared is not None:
                 hooks[name] = declared
-    return Contract(cls.__qualname__, hooks)
+    return Contract(name_of(cls), hooks)

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 from .book import MISSING, declarations, has_body, resolve
 from .caller import caller
-from .contract import Hook, attribute_shape, place_of
+from .contract import Hook, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
 from .drift import Call, Shape, binding_errors, drift, shape_of
 from .errors import HookAttributeError, HookCallError
 from .words import call_mismatch, missing_delegate
 
-__all__ = ["delegate", "exposes", "route"]
+__all__ = ["delegate", "delegation_breach", "exposes", "route"]
 
 Plan: TypeAlias = "tuple[tuple[int, ...], dict[int, str], frozenset[str]] | None"
 """Positions passed on, positions passed by keyword, keywords dropped; None passes all as it is."""
@@ -94,7 +94,7 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
     bound = getattr(inner, hook, None)
     if bound is None:
         name, place = caller()
-        owner = f"{type(inner).__qualname__}.{hook}"
+        owner = f"{name_of(type(inner))}.{hook}"
         raise HookAttributeError([missing_delegate(caller=name, place=place, callee=owner)])
     try:
         return shape_of(inspect.signature(bound)), place_of(bound)
@@ -109,7 +109,7 @@ def _mismatch(
     return call_mismatch(
         caller=name,
         place=at,
-        callee=f"{type(inner).__qualname__}.{hook}",
+        callee=f"{name_of(type(inner))}.{hook}",
         shape=shape,
         callee_place=place,
         call=call,
@@ -165,6 +165,26 @@ def _reduced(shape: Shape, call: Call, declared: list[Hook]) -> Plan:
         if not binding_errors(shape, left):
             return tuple(kept), by_keyword, dropped
     return None
+
+
+def delegation_breach(
+    inner: Any, hook: str, call: Call, caller: str, place: Place
+) -> Diagnostic | None:
+    """What :func:`delegate` would refuse of a call that ``caller`` makes, or None."""
+    shape, at = _inner(inner, hook)
+    if shape is None or not (reasons := binding_errors(shape, call)):
+        return None
+    if _reduced(shape, call, _declared(inner, hook)) is not None:
+        return None
+    return call_mismatch(
+        caller=caller,
+        place=place,
+        callee=f"{name_of(type(inner))}.{hook}",
+        shape=shape,
+        callee_place=at,
+        call=call,
+        reasons=reasons,
+    )
 
 
 def _forget(key: int) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["RULE_NAMES", "Diagnostic", "Place", "Related", "Severity"]
+__all__ = ["LINT_RULES", "RULE_NAMES", "Diagnostic", "Place", "Related", "Severity"]
 
 Severity = Literal["error", "warning"]
 
 RULE_NAMES: dict[str, str] = {
+    "MLA001": "unused-ignore",
+    "MLA002": "invalid-ignore",
     "MLA101": "hook-signature-drift",
     "MLA102": "hook-call-mismatch",
     "MLA201": "skipped-parent-init",
@@ -24,6 +26,9 @@ RULE_NAMES: dict[str, str] = {
     "MLA404": "broken-postcondition",
 }
 """Every code that a finding or a refusal can carry, with its name."""
+
+LINT_RULES: dict[str, str] = {c: name for c, name in RULE_NAMES.items() if c < "MLA4"}
+"""Those that the linter can report; from MLA401 on only the guard knows, at run time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

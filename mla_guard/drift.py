@@ -159,11 +159,25 @@ def call_shapes(promise: Shape, against: Shape = ()) -> Iterator[Call]:
             yield Call(count, needed + choice)
 
 
+@lru_cache(maxsize=4096)
+def _bindable(shape: Shape) -> inspect.Signature:
+    """The signature to bind to, with positional-only names that no keyword can have.
+
+    Before Python 3.13.1 ``bind`` refuses a keyword that ``**kwargs`` takes where an omitted
+    positional-only parameter has the same name.
+    """
+    return signature_of(
+        tuple(
+            p._replace(name=f"_{index}_positional_only") if p.kind == POSITIONAL_ONLY else p
+            for index, p in enumerate(shape)
+        )
+    )
+
+
 def _bind(shape: Shape, call: Call) -> inspect.BoundArguments:
-    bind = signature_of(shape).bind_partial if call.star or call.double_star else None
-    arguments = range(call.positional)
-    keywords = dict.fromkeys(call.keywords)
-    return (bind or signature_of(shape).bind)(*arguments, **keywords)
+    signature = _bindable(shape)
+    bind = signature.bind_partial if call.star or call.double_star else signature.bind
+    return bind(*range(call.positional), **dict.fromkeys(call.keywords))
 
 
 def _fails(shape: Shape, call: Call) -> bool:
@@ -273,6 +287,10 @@ def _differences(promise: Shape, override: Shape) -> list[tuple[str, bool]]:
     takes_keywords = _takes_any_keyword(override)
     unlimited = _capacity(override) is None
     renamed: set[str] = set()
+
+    def positional_only(name: str) -> bool:
+        return mine[name].kind == POSITIONAL_ONLY and (mine[name].required or not takes_keywords)
+
     for position, name in enumerate(their_order, start=1):
         at = my_order[position - 1] if position <= len(my_order) else None
         by_keyword = theirs[name].kind in _BY_KEYWORD
@@ -281,22 +299,32 @@ def _differences(promise: Shape, override: Shape) -> list[tuple[str, bool]]:
                 moved = my_order.index(name) + 1
                 if moved != position:
                     said.append((f"moves {name!r} from position {position} to {moved}", True))
-                if by_keyword and mine[name].kind == POSITIONAL_ONLY and not takes_keywords:
+                if by_keyword and positional_only(name):
                     said.append((f"takes {name!r} by position only", False))
-            elif mine[name].kind == KEYWORD_ONLY and not unlimited:
-                said.append((f"takes {name!r} by keyword only (was position {position})", False))
+            elif at is not None or mine[name].required or not unlimited:
+                said.append(
+                    (f"takes {name!r} by keyword only (was position {position})", at is not None)
+                )
         elif at is not None and at not in theirs:
             renamed.add(at)
             said.append((f"renames {name!r} to {at!r} (position {position})", by_keyword))
-        elif not (takes_keywords and (unlimited or not by_keyword)):
-            said.append((f"drops {name!r} (position {position})", False))
+        else:
+            if not (unlimited and (takes_keywords or not by_keyword)):
+                said.append((f"drops {name!r} (position {position})", False))
+            if at is not None and theirs[at].kind == KEYWORD_ONLY:
+                said.append((f"takes {at!r} at position {position} instead of {name!r}", True))
     for p in promise:
         if p.kind == KEYWORD_ONLY:
             if p.name not in mine:
                 if not takes_keywords:
                     said.append((f"drops the keyword-only {p.name!r}", False))
-            elif mine[p.name].kind not in _BY_KEYWORD and not takes_keywords:
-                said.append((f"does not take {p.name!r} by keyword", False))
+            elif positional_only(p.name):
+                said.append((f"takes {p.name!r} by position only", False))
+            elif p.name in my_order and _capacity(promise) is None and unlimited:
+                position = my_order.index(p.name) + 1
+                said.append(
+                    (f"takes {p.name!r} at position {position}, where *args is declared", False)
+                )
     for p in override:
         if p.required and p.name not in renamed:
             if p.name not in theirs:

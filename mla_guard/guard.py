@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .arming import LOCK, STATES, state_of
-from .book import MISSING, ROOTS, Combination, Terms
-from .contract import ORIGINAL
+from .arming import CONSTRUCTING, STATES, descendants, state_of
+from .book import MISSING, ROOTS, Combination, Terms, notice
+from .contract import ORIGINAL, name_of
+from .lock import locked
 from .mode import mode
+from .profile import load_profile, terms_of
 
 __all__ = ["guard", "guard_hierarchy", "unguard_hierarchy"]
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 C = TypeVar("C", bound=type)
-_CONSTRUCTING: set[int] = set()
 _REPLACED: dict[type, list[tuple[type, str, Any, Any]]] = {}
 
 
@@ -43,15 +47,22 @@ def guard(cls: Any = None, /, *, flags: dict[str, Combination] | None = None) ->
     return _guarded(cls, Terms(flags=flags or {}))
 
 
-def guard_hierarchy(base: type, profile: Any = None) -> None:
+def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None = None) -> None:
     """Guard an engine's own classes from outside, those that exist and those to come.
 
-    Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is already
-    guarded.
+    ``profile`` is the name of one that comes with the package, a TOML file, or a table with the
+    same keys. Instances that exist already are found and guarded too.
+
+    Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is guarded
+    already and for a profile that is none.
     """
+    if profile is None or isinstance(profile, Mapping):
+        terms = terms_of(profile or {})
+    else:
+        terms = load_profile(profile)
     if base in ROOTS:
-        raise ValueError(f"{base.__qualname__} is guarded already")
-    _guarded(base, Terms() if profile is None else profile)
+        raise ValueError(f"{name_of(base)} is guarded already")
+    _guarded(base, terms)
     if base in ROOTS:
         _arm_existing(base)
 
@@ -62,11 +73,13 @@ def unguard_hierarchy(base: type) -> None:
     Raises :class:`ValueError` for a base that is not guarded.
     """
     if base not in ROOTS:
-        raise ValueError(f"{base.__qualname__} is not guarded")
-    with LOCK:
-        for cls in _family(base):
-            if (state := STATES.pop(cls, None)) is not None:
+        raise ValueError(f"{name_of(base)} is not guarded")
+    with locked():
+        for cls in (base, *descendants(base)):
+            if (state := STATES.get(cls)) is not None:
                 state.disarm()
+        for cls in (base, *descendants(base)):
+            STATES.pop(cls, None)
         del ROOTS[base]
         for cls, name, own, placed in reversed(_REPLACED.pop(base)):
             if vars(cls).get(name) is not placed:
@@ -80,25 +93,14 @@ def unguard_hierarchy(base: type) -> None:
 def _guarded(cls: C, terms: Terms) -> C:
     if mode() == "off":
         return cls
-    with LOCK:
+    with locked():
         ROOTS[cls] = terms
         _REPLACED[cls] = []
         _notice_subclasses(cls)
-        for member in _family(cls):
+        family: list[type] = [cls, *descendants(cls)]
+        for member in family:
             _adopt(cls, member)
     return cls
-
-
-def _family(base: type) -> Iterator[type]:
-    """``base`` and its subclasses, each once, a class before those below it."""
-    seen: set[type] = set()
-    waiting = [base]
-    while waiting:
-        cls = waiting.pop(0)
-        if cls not in seen:
-            seen.add(cls)
-            yield cls
-            waiting += type.__subclasses__(cls)
 
 
 def _place(base: type, cls: type, name: str, attribute: Any) -> None:
@@ -108,11 +110,15 @@ def _place(base: type, cls: type, name: str, attribute: Any) -> None:
 
 def _adopt(base: type, cls: type) -> None:
     """Make a class of the hierarchy report its instances, and arm its static and class hooks."""
+    notice(base, cls)
     for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
         if (name in vars(cls) or cls is base) and not hasattr(vars(cls).get(name), ORIGINAL):
             _place(base, cls, name, make(cls))
     if cls is not base and not getattr(cls, "__abstractmethods__", None):
         state_of(cls).settle()
+    for above in cls.__mro__[1:]:
+        if above in STATES and STATES[above].verified:
+            STATES[above].settle()  # a diamond below it may not meet what it shields itself with
 
 
 def _notice_subclasses(base: type[Any]) -> None:
@@ -123,14 +129,14 @@ def _notice_subclasses(base: type[Any]) -> None:
             super(base, cls).__init_subclass__(**kwargs)
         else:
             own.__get__(None, cls)(**kwargs)
-        with LOCK:
+        with locked():
             _adopt(base, cls)
 
     _place(base, base, "__init_subclass__", classmethod(__init_subclass__))
 
 
 def _arm_existing(base: type) -> None:
-    family = set(_family(base))
+    family = {base, *descendants(base)}
     for found in gc.get_objects():
         if type(found) in family:
             state_of(type(found)).arm(found)
@@ -159,15 +165,15 @@ def _reporting_init(cls: type[Any]) -> Any:
     @functools.wraps(__init__)
     def reporting(self: Any, /, *args: Any, **kwargs: Any) -> None:
         key = id(self)
-        if key in _CONSTRUCTING:
+        if key in CONSTRUCTING:
             __init__(self, *args, **kwargs)
             return
-        _CONSTRUCTING.add(key)
+        CONSTRUCTING.add(key)
         try:
             _report(self)
             __init__(self, *args, **kwargs)
         finally:
-            _CONSTRUCTING.discard(key)
+            CONSTRUCTING.discard(key)
 
     vars(reporting)[ORIGINAL] = (reporting, own)
     return reporting
@@ -184,7 +190,8 @@ def _reporting_setstate(cls: type[Any]) -> Any:
             super(cls, self).__setstate__(state)
         else:
             attributes, slots = state if isinstance(state, tuple) else (state, None)
-            vars(self).update(attributes or {})
+            if attributes:
+                vars(self).update(attributes)
             for name, value in (slots or {}).items():
                 setattr(self, name, value)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 from .book import declarations, has_body, resolve, roots_of
-from .contract import Hook, attribute_shape, kind_of, place_of
-from .diagnostic import Diagnostic, Place
-from .drift import Shape, drift, promised
-from .words import missing_hook, signature_drift
+from .contract import Clause, Hook, attribute_shape, function_of, kind_of, name_of, place_of, plain
+from .diagnostic import Diagnostic, Place, Related
+from .drift import Shape, binding_errors, drift, promised
+from .handed import SUPER, handed
+from .words import call_mismatch, missing_hook, signature_drift
 
-__all__ = ["class_breaches", "class_place"]
+__all__ = ["class_breaches", "class_place", "clauses_of", "held_to"]
 
 
 def class_place(cls: type) -> Place:
@@ -35,6 +37,77 @@ def class_breaches(cls: type) -> list[Diagnostic]:
             found += _missing(cls, name, owner, attribute, declared)
         elif name not in _own_protocol(cls):
             found += _drifted(name, owner, attribute, declared, variadic)
+            found += _super_breaches(cls, name)
+    return found
+
+
+def hands_on(cls: type, name: str, base: type) -> bool:
+    """Whether the hook, called on an instance of ``cls``, is certain to reach that of ``base``."""
+    resolved = resolve(cls, name)
+    while resolved is not None and resolved[0] is not base:
+        function = function_of(resolved[1])
+        if function is None or not any(
+            call.to == SUPER and call.hook == name for call in handed(function)
+        ):
+            return False
+        resolved = resolve(cls, name, after=resolved[0])
+    return resolved is not None
+
+
+def clauses_of(cls: type) -> dict[str, list[Clause]]:
+    """The clauses that bind the hooks of an instance of exactly ``cls``.
+
+    What a declaration without a body requires binds every override. What a declaration with a body
+    requires is what that body reads: it binds an override that is certain to call it.
+    """
+    binding: dict[str, list[Clause]] = {}
+    for name, declared_by in declarations(cls).items():
+        for base, hook in declared_by:
+            own = not has_body(plain(vars(base)[name])) or hands_on(cls, name, base)
+            clauses = [c for c in hook.clauses if c.kind != "requires" or own]
+            said = binding.setdefault(name, [])
+            said += [c for c in clauses if c not in said]
+    return {name: clauses for name, clauses in binding.items() if clauses}
+
+
+def held_to(breach: Diagnostic, cls: type, name: str, clause: Clause) -> Diagnostic:
+    """``breach`` with the declaration that states the clause among its ends."""
+    for base, hook in declarations(cls).get(name, ()):
+        if clause in hook.clauses:
+            promised_here = Related(
+                hook.place, f"{name_of(base)}.{name} {clause.kind} {clause.text}"
+            )
+            return replace(breach, related=(promised_here, *breach.related))
+    return breach
+
+
+def _super_breaches(cls: type, name: str) -> list[Diagnostic]:
+    """Calls on ``super()`` that are certain to be made and that the next class cannot take."""
+    found = []
+    resolved = resolve(cls, name)
+    while resolved is not None:
+        owner, attribute = resolved
+        resolved = None
+        function = function_of(attribute)
+        for call in handed(function) if function is not None else ():
+            following = resolve(cls, call.hook, after=owner) if call.to == SUPER else None
+            shape = attribute_shape(following[1]) if following is not None else None
+            if function is None or following is None or shape is None:
+                continue
+            if call.hook == name:
+                resolved = following
+            if reasons := binding_errors(shape, call.call):
+                found.append(
+                    call_mismatch(
+                        caller=f"{name_of(owner)}.{name}",
+                        place=Place(function.__code__.co_filename, call.line),
+                        callee=f"{name_of(following[0])}.{call.hook}",
+                        shape=shape,
+                        callee_place=place_of(following[1]),
+                        call=call.call,
+                        reasons=reasons,
+                    )
+                )
     return found
 
 
@@ -47,14 +120,14 @@ def _missing(
     base, hook = needing[-1]
     return [
         missing_hook(
-            class_name=cls.__qualname__,
+            class_name=name_of(cls),
             place=class_place(cls),
             hook=name,
-            declared=f"{base.__qualname__}.{name}",
+            declared=f"{name_of(base)}.{name}",
             declared_place=hook.place,
-            reason=f"{owner.__qualname__}.{name} is None"
+            reason=f"{name_of(owner)}.{name} is None"
             if attribute is None
-            else f"{owner.__qualname__}.{name} is all there is, and has no body",
+            else f"{name_of(owner)}.{name} is all there is, and has no body",
         )
     ]
 
@@ -84,10 +157,10 @@ def _drifted(
         if reasons:
             found.append(
                 signature_drift(
-                    symbol=f"{owner.__qualname__}.{name}",
+                    symbol=f"{name_of(owner)}.{name}",
                     shape=shape or (),
                     place=place_of(attribute),
-                    declared=f"{base.__qualname__}.{name}",
+                    declared=f"{name_of(base)}.{name}",
                     declared_shape=hook.shape,
                     declared_place=hook.place,
                     reasons=reasons,

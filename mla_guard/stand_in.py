@@ -14,15 +14,16 @@ from contextlib import AbstractContextManager
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
+from .caller import STAND_IN
 from .contract import ORIGINAL
 from .phase import compiling
 
-__all__ = ["FirstCall", "StandIn", "rebuilt"]
+__all__ = ["StandIn", "rebuilt"]
 
 Done = Callable[[Any], None]
 
 
-class FirstCall(Protocol):
+class Around(Protocol):
     """What is to happen around a call: the checks before it, and ``done(result)`` after it."""
 
     def __call__(
@@ -30,27 +31,58 @@ class FirstCall(Protocol):
     ) -> AbstractContextManager[Done]: ...
 
 
-def _plain(*args: Any, __mla_guard__: Any, **kwargs: Any) -> Any:
-    return __mla_guard__(args, kwargs)
+_START = {"coroutine": "async def", "stream": "async def"}
+_RETURN = {
+    "plain": "return __mla_guard__(args, kwargs)",
+    "coroutine": "return await __mla_guard__(args, kwargs)",
+    "generator": "return (yield from __mla_guard__(args, kwargs))",
+    # An asynchronous generator has no "yield from".
+    "stream": """stream = __mla_guard__(args, kwargs)
+        try:
+            item = await stream.asend(None)
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await stream.aclose()
+                    raise
+                except BaseException as error:
+                    item = await stream.athrow(error)
+                else:
+                    item = await stream.asend(sent)
+        except StopAsyncIteration:
+            return""",
+}
+_SOURCE = """
+def outer({parameters}):
+    {start} stand_in(*args, __mla_guard__, **kwargs):
+        if 0: {use}
+        {body}
+"""
 
 
-async def _coroutine(*args: Any, __mla_guard__: Any, **kwargs: Any) -> Any:
-    return await __mla_guard__(args, kwargs)
+@functools.lru_cache(maxsize=256)
+def _template(flavour: str, names: tuple[str, ...]) -> CodeType:
+    """The code of a stand-in that closes over ``names``, as the function it stands for does.
+
+    Only then can the two exchange their code, and can a debugger look into the frame.
+    """
+    source = _SOURCE.format(
+        parameters=", ".join(names),
+        start=_START.get(flavour, "def"),
+        use=", ".join(names) or "pass",
+        body=_RETURN[flavour],
+    )
+    outer = compile(source, STAND_IN, "exec").co_consts[0]
+    return next(c for c in outer.co_consts if isinstance(c, CodeType))
 
 
-def _generator(*args: Any, __mla_guard__: Any, **kwargs: Any) -> Any:
-    return (yield from __mla_guard__(args, kwargs))
-
-
-def _template(function: Callable[..., Any], freevars: tuple[str, ...]) -> CodeType:
-    """The code of a stand-in for ``function``, with the free variables that its closure fills."""
+def _flavour(function: Callable[..., Any]) -> str:
     if inspect.iscoroutinefunction(function):
-        code = _coroutine.__code__
-    elif inspect.isgeneratorfunction(function):
-        code = _generator.__code__
-    else:
-        code = _plain.__code__
-    return code.replace(co_freevars=freevars) if freevars else code
+        return "coroutine"
+    if inspect.isasyncgenfunction(function):
+        return "stream"
+    return "generator" if inspect.isgeneratorfunction(function) else "plain"
 
 
 class StandIn:
@@ -62,24 +94,24 @@ class StandIn:
     __slots__ = ("_first_call", "_run", "function", "original", "retired")
 
     def __init__(
-        self, original: Callable[..., Any], run: Callable[..., Any], first_call: FirstCall
+        self, original: Callable[..., Any], run: Callable[..., Any], first_call: Around
     ) -> None:
         self.original, self._run, self._first_call = original, run, first_call
         self.retired = False
-        if inspect.iscoroutinefunction(original):
-            call: Callable[..., Any] = self._call_coroutine
-        elif inspect.isgeneratorfunction(original):
-            call = self._call_generator
-        else:
-            call = self._call
+        flavour = _flavour(original)
+        call: Callable[..., Any] = {
+            "coroutine": self._call_coroutine,
+            "generator": self._call_generator,
+            "plain": self._call,
+            "stream": self._call,
+        }[flavour]
         if isinstance(original, FunctionType):
-            freevars, closure = original.__code__.co_freevars, original.__closure__
+            names, closure = original.__code__.co_freevars, original.__closure__
             module = original.__globals__
         else:
-            freevars, closure, module = (), None, globals()
-        stand_in = FunctionType(
-            _template(original, freevars), module, original.__name__, None, closure
-        )
+            names, closure, module = (), None, globals()
+        code = _template(flavour, names)
+        stand_in = FunctionType(code, module, original.__name__, None, closure)
         functools.update_wrapper(stand_in, original)
         stand_in.__kwdefaults__ = {"__mla_guard__": call}
         vars(stand_in)[ORIGINAL] = (stand_in, original)

@@ -8,10 +8,12 @@ from typing import Any
 from .arming import STATES, state_of
 from .book import ROOTS, declarations, resolve
 from .clauses import broken
-from .contract import place_of
+from .contract import name_of, place_of
+from .creation import creation
 from .diagnostic import Diagnostic
 from .errors import HookContractError
-from .judge import class_breaches
+from .judge import class_breaches, clauses_of, held_to
+from .tree import tree_breaches, within
 
 __all__ = ["Armed", "Status", "breaches", "status", "verify"]
 
@@ -47,20 +49,26 @@ def breaches(target: Any) -> tuple[Diagnostic, ...]:
         return tuple(class_breaches(target))
     cls = type(target)
     found = class_breaches(cls)
-    for name, declared_by in declarations(cls).items():
+    clauses = clauses_of(cls)
+    for name in clauses:
         if (resolved := resolve(cls, name)) is None:
             continue
-        for clause in dict.fromkeys(c for _, h in declared_by for c in h.clauses):
+        for clause in clauses.get(name, ()):
             if clause.kind == "requires":
                 breach = broken(
                     clause,
                     target,
                     {},
-                    symbol=f"{cls.__qualname__}.{name}",
+                    symbol=f"{name_of(cls)}.{name}",
                     place=place_of(resolved[1]),
+                    created=lambda attribute: creation(target, attribute),
                 )
-                found += [breach] if breach is not None else []
-    return tuple(found)
+                if breach is not None:
+                    found.append(held_to(breach, cls, name, clause))
+    found += tree_breaches(target)
+    for inner in within(target):
+        found += class_breaches(type(inner))
+    return tuple({(d.code, d.message, d.place): d for d in found}.values())
 
 
 def verify(target: Any) -> None:
@@ -72,7 +80,7 @@ def verify(target: Any) -> None:
     """
     cls = target if isinstance(target, type) else type(target)
     if not declarations(cls):
-        raise TypeError(f"{cls.__qualname__} has no guarded base: nothing to verify")
+        raise TypeError(f"{name_of(cls)} has no guarded base: nothing to verify")
     if found := breaches(target):
         raise HookContractError(found)
 
@@ -83,7 +91,7 @@ def status(target: Any) -> Status:
     if not any(k in ROOTS for k in cls.__mro__):
         return Status(True, (), ())
     state = STATES.get(cls) or state_of(cls)
-    name = cls.__qualname__
+    name = name_of(cls)
     armed = [] if state.verified else [Armed(name, "signatures")]
     if target is not cls and (record := state.records.get(id(target))) is not None:
         if record.tree:

@@ -174,3 +174,24 @@ def missing_delegate(*, caller: str, place: Place, callee: str) -> Diagnostic:
         caller,
         hint="ask mla_guard.exposes(inner, hook) first, or give the inner backend the hook",
     )
+
+
+def unequal_flag(
+    *,
+    wrapper: str,
+    place: Place,
+    flag: str,
+    mine: object,
+    wanted: object,
+    reasons: Iterable[str],
+) -> Diagnostic:
+    """MLA302: a wrapper's class flag does not say what its inner backends say."""
+    return Diagnostic(
+        "MLA302",
+        "error",
+        f"{wrapper}.{flag} is {mine!r}, but what it wraps makes it {wanted!r}",
+        place,
+        f"{wrapper}.{flag}",
+        reasons=tuple(reasons),
+        hint=f"set {flag} in {wrapper}.__init__ from the inner backends",
+    )

@@ -1,0 +1,26 @@
+"""What the engine asks of an attention backend."""
+
+from abc import ABC, abstractmethod
+
+
+class AttentionBackend(ABC):
+    @abstractmethod
+    def init_forward_metadata(self, forward_batch):
+        """Plan the kernels for one batch."""
+
+    @abstractmethod
+    def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        """Attention of one new token per request."""
+
+    @abstractmethod
+    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        """Attention of many new tokens per request."""
+
+    def init_cuda_graph_state(self, max_bs):
+        """Allocate what a captured graph reads."""
+        raise NotImplementedError
+
+    def forward(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        if forward_batch.forward_mode.is_decode():
+            return self.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)
+        return self.forward_extend(q, k, v, layer, forward_batch, save_kv_cache)

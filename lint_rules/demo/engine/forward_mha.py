@@ -1,0 +1,10 @@
+"""DeepSeek's prefill over a long cached prefix: MHA, a chunk at a time."""
+
+from engine.forward_batch import ForwardBatch
+
+
+class DeepseekMHAForward:
+    def forward_chunked(self, q, k, v, forward_batch: ForwardBatch):
+        if hasattr(forward_batch.attn_backend, "init_mha_chunk_metadata"):
+            forward_batch.attn_backend.init_mha_chunk_metadata(forward_batch)
+        return self.attn_mha(q, k, v, forward_batch)

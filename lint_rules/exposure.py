@@ -1,0 +1,490 @@
+"""What callers ask of a backend, which classes wrap others, and what a wrapper passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from lint_rules.conditions import conjunction, formula
+from lint_rules.facts import (
+    And,
+    Attr,
+    Bind,
+    Call,
+    CallEvent,
+    Const,
+    Expr,
+    IfElse,
+    Item,
+    Name,
+    Not,
+    Or,
+    Read,
+    Return,
+    Seq,
+    Write,
+    dotted,
+)
+from lint_rules.link import Klass, Member, Project, is_abstract, kind_of
+from lint_rules.types import Scope, Typed, Types
+
+__all__ = ["Delegation", "Exposure", "Use", "View", "Wrapper", "is_test"]
+
+UseKind = Literal["call", "probe", "read"]
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test: what tests ask of their doubles is no demand on a backend."""
+    parts = path.replace("\\", "/").split("/")
+    return parts[-1].startswith(("test_", "conftest")) or any(
+        p in {"test", "tests", "testing"} for p in parts[:-1]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A name that code outside the class asks of a backend."""
+
+    name: str
+    kind: UseKind
+    base: Expr
+    typed: Typed
+    scope: Scope
+    line: int
+    cond: int
+    caught: bool
+    call: Call | None = None
+
+    def admits(self, klass: Klass, view: View) -> bool:
+        """Whether an instance of ``klass`` can reach this use, by the guards around it."""
+        if not any(klass.is_a(k) for k in self.typed.classes):
+            return False
+        path = conjunction(map(formula, self.scope.path_of(self.cond)))
+        for item in path.items if isinstance(path, And) else (path,):
+            positive = not isinstance(item, Not)
+            literal = item if positive else item.value  # type: ignore[union-attr]
+            if not self._passes(literal, positive, klass, view):
+                return False
+        return True
+
+    def _same(self, expr: Expr) -> bool:
+        if expr == self.base:
+            return True
+        scope = self.scope
+        for a, b in ((expr, self.base), (self.base, expr)):
+            if isinstance(a, Name) and scope.single(a.id) == b:
+                return True
+        return False
+
+    def _passes(self, item: Expr, positive: bool, klass: Klass, view: View) -> bool:
+        """Whether one literal of the path can hold for an instance of ``klass``."""
+        if isinstance(item, Or):
+            if positive:
+                return any(self._passes(_bare(i), _is_bare(i), klass, view) for i in item.items)
+            return all(self._passes(_bare(i), not _is_bare(i), klass, view) for i in item.items)
+        if isinstance(item, And):
+            if positive:
+                return all(self._passes(_bare(i), _is_bare(i), klass, view) for i in item.items)
+            return any(self._passes(_bare(i), not _is_bare(i), klass, view) for i in item.items)
+        if isinstance(item, Call) and isinstance(item.func, Name) and len(item.args) == 2:
+            if item.func.id == "isinstance" and self._same(item.args[0]):
+                named = view.classes_of(item.args[1], self.scope.path)
+                inside = any(klass.is_a(k) for k in named)
+                return inside if positive else not inside
+            if item.func.id == "hasattr" and self._same(item.args[0]):
+                name = item.args[1]
+                if isinstance(name, Const) and name.text != repr(self.name):
+                    exposed = view.exposure(klass, name.text[1:-1]).kind != "absent"
+                    return exposed if positive else not exposed
+        truth = view.truth(item, klass, self.scope)
+        return truth is None or truth == positive
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.scope.path, self.line
+
+
+def _is_bare(item: Expr) -> bool:
+    return not isinstance(item, Not)
+
+
+def _bare(item: Expr) -> Expr:
+    return item.value if isinstance(item, Not) else item
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """A wrapper's method hands a call or read of ``name`` to held backends ``attrs``."""
+
+    name: str
+    attrs: frozenset[str]
+    base: Expr
+    scope: Scope
+    line: int
+    cond: int
+    call: Call | None
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """How an instance of a class answers to a name.
+
+    ``own``: the class or a parent below the root defines it. ``dynamic``: its ``__getattr__`` does.
+    ``default``: only the root's definition is found. ``absent``: nothing is.
+    """
+
+    kind: Literal["own", "dynamic", "default", "absent"]
+    member: Member | None = None
+    shadowed: bool = False
+
+
+@dataclass(eq=False)
+class Wrapper:
+    """A backend that holds backends and hands hooks on to them."""
+
+    klass: Klass
+    held: dict[str, Typed]
+    delegations: list[Delegation] = field(default_factory=list)
+
+    def inner(self, attrs: frozenset[str] | None = None) -> list[Klass]:
+        """The classes that it can hold, by declaration; never its own kind."""
+        found: dict[Klass, None] = {}
+        for name, typed in self.held.items():
+            if attrs is None or name in attrs:
+                for declared in typed.classes:
+                    for klass in (declared, *declared.descendants):
+                        if not klass.is_a(self.klass) and klass is not klass.root:
+                            found[klass] = None
+        return sorted(found, key=lambda k: (k.path, k.line))
+
+
+class View:
+    """The families below the given roots, seen from their callers."""
+
+    def __init__(self, project: Project, roots: list[Klass]) -> None:
+        self.project = project
+        self.roots = roots
+        self.types = Types(project, roots)
+        self._exposures: dict[tuple[Klass, str], Exposure] = {}
+        self._outside: set[str] | None = None
+
+    @cached_property
+    def backends(self) -> list[Klass]:
+        return [k for k in self.project.backends if k.root in self.types.roots]
+
+    @cached_property
+    def uses(self) -> dict[str, list[Use]]:
+        """What is asked of backends outside of tests, by name."""
+        found: dict[str, list[Use]] = {}
+        for scope in self.types.scopes():
+            if is_test(scope.path):
+                continue
+            for use in self._uses_in(scope):
+                found.setdefault(use.name, []).append(use)
+        return found
+
+    def outer_uses(self, name: str) -> list[Use]:
+        """Uses of ``name`` on the backend that the engine configured."""
+        return [u for u in self.uses.get(name, ()) if u.typed.outer and not self._inside(u.scope)]
+
+    def _inside(self, scope: Scope) -> bool:
+        return scope.klass is not None and scope.klass.root in self.types.roots
+
+    def _uses_in(self, scope: Scope) -> Iterator[Use]:
+        bound: dict[str, list[tuple[Expr, str]]] = {}
+        for event in scope.function.events:
+            if isinstance(event, Bind):
+                target = _method_value(event.value)
+                if target is not None:
+                    bound.setdefault(event.name, []).append(target)
+            elif isinstance(event, Read):
+                typed = self._single(scope, event.value)
+                if typed is not None:
+                    kind: UseKind = "probe" if event.probe or event.caught else "read"
+                    yield Use(
+                        event.name, kind, event.value, typed, scope, event.line, event.cond,
+                        event.caught,
+                    )  # fmt: skip
+            elif isinstance(event, CallEvent):
+                func = event.call.func
+                targets = (
+                    [(func.value, func.name)]
+                    if isinstance(func, Attr)
+                    else bound.get(func.id, [])
+                    if isinstance(func, Name)
+                    else []
+                )
+                for base, name in targets:
+                    typed = self._single(scope, base)
+                    if typed is not None:
+                        yield Use(
+                            name, "call", base, typed, scope, event.line, event.cond,
+                            event.caught, event.call,
+                        )  # fmt: skip
+
+    def _single(self, scope: Scope, base: Expr) -> Typed | None:
+        if base == Name(scope.receiver):
+            return None
+        typed = scope.typed(base)
+        return typed if typed is not None and not typed.many else None
+
+    def classes_of(self, expr: Expr, path: str) -> list[Klass]:
+        """The classes named by the second argument of ``isinstance``."""
+        if isinstance(expr, (Seq, Or)):
+            return [k for item in expr.items for k in self.classes_of(item, path)]
+        name = dotted(expr)
+        return self.project.resolve(path, name) if name else []
+
+    def exposure(self, klass: Klass, name: str) -> Exposure:
+        """How instances of ``klass`` answer to ``name``."""
+        key = (klass, name)
+        found = self._exposures.get(key)
+        if found is None:
+            found = self._exposures[key] = self._exposure(klass, name)
+        return found
+
+    def _exposure(self, klass: Klass, name: str) -> Exposure:
+        member = klass.members.get(name)
+        above = set(klass.root.mro) if klass.root is not None else set()
+        if any(owner not in above for owner, _, _ in klass.stored.get(name, ())):
+            return Exposure("own", member)
+        if member is not None and member.owner not in above:
+            return Exposure("own", member)
+        getter = klass.members.get("__getattr__")
+        dynamic = getter is not None and getter.owner not in above
+        if member is not None or klass.stored.get(name):
+            return Exposure("default", member, dynamic)
+        if dynamic or not klass.complete:
+            return Exposure("dynamic")
+        return Exposure("absent")
+
+    def constant(self, klass: Klass, name: str) -> bool | None:
+        """The truth of a class flag that is a constant of the class and never stored."""
+        member = klass.members.get(name)
+        if member is None:
+            return None
+        if member.attr is not None and not klass.stored.get(name):
+            value = member.attr.value
+            if isinstance(value, Const) and not self._written_outside(name):
+                return formula(value) == Const("True")
+        if member.function is not None and kind_of(member.function) == "property":
+            return _constant_return(member)
+        return None
+
+    def returned_constant(self, klass: Klass, name: str) -> bool | None:
+        """The truth of what a method returns where that is one constant."""
+        member = klass.method(name)
+        return _constant_return(member) if member is not None else None
+
+    def truth(self, expr: Expr, klass: Klass, scope: Scope, depth: int = 0) -> bool | None:
+        """What a flag is where the configured backend is a ``klass``, None where that is open.
+
+        Flags are read off the backend, or kept from it in a local or an attribute of the caller.
+        """
+        if depth > 4:
+            return None
+        if isinstance(expr, Const):
+            return formula(expr) == Const("True")
+        if isinstance(expr, Not):
+            inner = self.truth(expr.value, klass, scope, depth + 1)
+            return None if inner is None else not inner
+        if isinstance(expr, (And, Or)):
+            known = [self.truth(i, klass, scope, depth + 1) for i in expr.items]
+            decisive = isinstance(expr, Or)
+            if decisive in known:
+                return decisive
+            return None if None in known else not decisive
+        if isinstance(expr, Attr):
+            if self._configured(expr.value, klass, scope):
+                return self.constant(klass, expr.name)
+            if expr.value == Name(scope.receiver) and scope.klass is not None:
+                kept = [
+                    None if w.value is None
+                    else self.truth(w.value, klass, self.types.scope(owner, method), depth + 1)
+                    for owner, method, w in scope.klass.stored.get(expr.name, ())
+                ]  # fmt: skip
+                return kept[0] if kept and len(set(kept)) == 1 else None
+        if isinstance(expr, Name):
+            kept = [self.truth(b.value, klass, scope, depth + 1) for b in scope.binds.get(expr.id, ())]
+            if expr.id not in scope.params and kept and len(set(kept)) == 1:
+                return kept[0]
+        if isinstance(expr, Call) and isinstance(expr.func, Attr) and not expr.args:
+            if self._configured(expr.func.value, klass, scope):
+                return self.returned_constant(klass, expr.func.name)
+        if isinstance(expr, Call) and expr.func == Name("getattr") and len(expr.args) == 3:
+            base, name, default = expr.args
+            if isinstance(name, Const) and self._configured(base, klass, scope):
+                if self.exposure(klass, name.text[1:-1]).kind == "absent":
+                    return self.truth(default, klass, scope, depth + 1)
+                return self.constant(klass, name.text[1:-1])
+        return None
+
+    def _configured(self, base: Expr, klass: Klass, scope: Scope) -> bool:
+        typed = self._single(scope, base)
+        return typed is not None and typed.outer and any(klass.is_a(k) for k in typed.classes)
+
+    def _written_outside(self, name: str) -> bool:
+        if self._outside is None:
+            self._outside = {
+                event.name
+                for scope in self.types.scopes()
+                for event in scope.function.events
+                if isinstance(event, Write) and event.target != Name(scope.receiver)
+            }
+        return name in self._outside
+
+    @cached_property
+    def wrappers(self) -> list[Wrapper]:
+        """Every backend that hands at least one hook of its own name to a backend it holds."""
+        found: list[Wrapper] = []
+        for klass in self.backends:
+            wrapper = Wrapper(klass, self.types.held(klass))
+            if not wrapper.held:
+                continue
+            wrapper.delegations = list(self._delegations(wrapper))
+            if any(d.name == d.scope.function.name and d.call for d in wrapper.delegations):
+                found.append(wrapper)
+        return found
+
+    def wrapper(self, klass: Klass) -> Wrapper | None:
+        return next((w for w in self.wrappers if w.klass is klass), None)
+
+    def _delegations(self, wrapper: Wrapper) -> Iterator[Delegation]:
+        for member in wrapper.klass.members.values():
+            if member.function is None or member.owner.root is None:
+                continue
+            if member.owner is wrapper.klass.root:
+                continue
+            scope = self.types.scope(member.owner, member.function)
+            bound: dict[str, tuple[Expr, str, bool]] = {}
+            for event in member.function.events:
+                if isinstance(event, Bind):
+                    target = _method_value(event.value)
+                    if target is not None:
+                        probing = isinstance(event.value, Call)
+                        bound[event.name] = (*target, probing)
+                elif isinstance(event, CallEvent):
+                    func = event.call.func
+                    optional = event.caught
+                    if isinstance(func, Attr):
+                        base, name = func.value, func.name
+                    elif isinstance(func, Name) and func.id in bound:
+                        base, name, probing = bound[func.id]
+                        optional |= probing
+                    else:
+                        continue
+                    attrs = self.provenance(wrapper, base, scope)
+                    if attrs:
+                        yield Delegation(
+                            name, attrs, base, scope, event.line, event.cond, event.call, optional
+                        )
+                elif isinstance(event, Read):
+                    attrs = self.provenance(wrapper, event.value, scope)
+                    if attrs:
+                        yield Delegation(
+                            event.name, attrs, event.value, scope, event.line, event.cond, None,
+                            event.probe or event.caught,
+                        )  # fmt: skip
+
+    def provenance(
+        self, wrapper: Wrapper, expr: Expr, scope: Scope, depth: int = 0
+    ) -> frozenset[str]:
+        """The held attributes that ``expr`` can stand for."""
+        if depth > 8:
+            return frozenset()
+
+        def again(inner: Expr) -> frozenset[str]:
+            return self.provenance(wrapper, inner, scope, depth + 1)
+
+        if isinstance(expr, Attr) and expr.value == Name(scope.receiver):
+            return frozenset([expr.name]) if expr.name in wrapper.held else frozenset()
+        if isinstance(expr, Name):
+            return _union(again(b.value) for b in scope.binds.get(expr.id, ()))
+        if isinstance(expr, Item):
+            return again(expr.value)
+        if isinstance(expr, (Seq, Or, And)):
+            return _union(again(item) for item in expr.items)
+        if isinstance(expr, IfElse):
+            return again(expr.then) | again(expr.other)
+        if isinstance(expr, Call) and isinstance(expr.func, Attr):
+            if expr.func.value == Name(scope.receiver):
+                member = wrapper.klass.method(expr.func.name)
+                if member is not None and member.function is not None:
+                    inner = self.types.scope(member.owner, member.function)
+                    return _union(
+                        self.provenance(wrapper, event.value, inner, depth + 1)
+                        for event in member.function.events
+                        if isinstance(event, Return)
+                    )
+        return frozenset()
+
+    def callers_of(self, klass: Klass, name: str) -> list[Use]:
+        """Outer uses of ``name`` that an instance of ``klass`` can reach."""
+        return [u for u in self.outer_uses(name) if u.admits(klass, self)]
+
+    def implementers(self, wrapper: Wrapper, name: str) -> list[Klass]:
+        """Inner classes that give ``name`` a meaning of their own."""
+        found: list[Klass] = []
+        for klass in wrapper.inner():
+            exposure = self.exposure(klass, name)
+            if exposure.kind != "own":
+                continue
+            member = exposure.member
+            if member is not None and member.function is not None:
+                if is_abstract(member.function) or self.same_as_root(klass, member):
+                    continue
+            elif member is not None and member.attr is not None and not klass.stored.get(name):
+                if self.same_as_root(klass, member):
+                    continue
+            found.append(klass)
+        return found
+
+    def same_as_root(self, klass: Klass, member: Member) -> bool:
+        """Whether a definition only repeats the root's constant."""
+        declared = klass.root.members.get(member.name) if klass.root is not None else None
+        if declared is None:
+            return False
+        mine, theirs = _constant(member), _constant(declared)
+        return mine is not None and mine == theirs
+
+
+def _union(parts: Iterator[frozenset[str]]) -> frozenset[str]:
+    result: frozenset[str] = frozenset()
+    for part in parts:
+        result |= part
+    return result
+
+
+def _method_value(value: Expr) -> tuple[Expr, str] | None:
+    """``(x, "hook")`` for ``x.hook`` and ``getattr(x, "hook"[, default])``."""
+    if isinstance(value, Attr):
+        return value.value, value.name
+    if (
+        isinstance(value, Call)
+        and value.func == Name("getattr")
+        and len(value.args) >= 2
+        and isinstance(value.args[1], Const)
+    ):
+        return value.args[0], value.args[1].text[1:-1]
+    return None
+
+
+def _constant_return(member: Member) -> bool | None:
+    value = _constant(member)
+    return None if value is None else formula(value) == Const("True")
+
+
+def _constant(member: Member) -> Expr | None:
+    """The constant that a class attribute is, or that a property or method returns."""
+    if member.attr is not None:
+        return member.attr.value if isinstance(member.attr.value, Const) else None
+    assert member.function is not None
+    if member.function.body == "code":
+        return None
+    values = [e.value for e in member.function.events if isinstance(e, Return)]
+    if not values and member.function.body == "trivial":
+        return Const("None")
+    return values[0] if len(values) == 1 and isinstance(values[0], Const) else None

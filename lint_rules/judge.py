@@ -1,0 +1,131 @@
+"""What every rule is handed: the linked project, its callers, places, and shared questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from lint_rules.exposure import View, is_test
+from lint_rules.facts import Attr, CallEvent, Name, dotted
+from lint_rules.flow import Flow
+from lint_rules.gaps import Gap, arguments, gaps
+from lint_rules.link import Klass, Member, Project, kind_of
+from lint_rules.places import Places
+from mla_guard.diagnostic import Related
+from mla_guard.drift import Call, Shape, binding_errors
+
+__all__ = ["Judge"]
+
+
+class Judge:
+    """The project as the rules see it.
+
+    ``classes`` are all classes below a root, those of companions included; ``view`` is limited to
+    the backends.
+    """
+
+    def __init__(
+        self, project: Project, backend_roots: list[Klass], sources: Mapping[str, bytes]
+    ) -> None:
+        self.project = project
+        self.view = View(project, backend_roots)
+        self.places = Places(sources)
+        self._flows: dict[Klass, Flow] = {}
+
+    @cached_property
+    def classes(self) -> list[Klass]:
+        """The classes to judge: everything below a root, and what stands beside it, outside tests."""
+        return [k for k in [*self.project.backends, *self.companions] if not is_test(k.path)]
+
+    @cached_property
+    def companions(self) -> list[Klass]:
+        """Classes without a root that hold several backends and answer to their hooks."""
+        found: dict[Klass, None] = {}
+        hooks = {name for root in self.view.roots for name in root.members}
+        for klass in self.project.classes:
+            if klass.root is None and any(t.many for t in self.view.types.held(klass).values()):
+                own = {n for k in klass.mro for n, m in k.own.items() if m.function is not None}
+                if len(own & hooks) > 1:
+                    found[klass] = None
+                    found.update(dict.fromkeys(klass.descendants))
+        return sorted(found, key=lambda k: (k.path, k.line))
+
+    @cached_property
+    def gaps(self) -> list[Gap]:
+        return list(gaps(self.view))
+
+    def flow(self, klass: Klass) -> Flow:
+        found = self._flows.get(klass)
+        if found is None:
+            found = self._flows[klass] = Flow(self.project, klass)
+        return found
+
+    def plays_another_role(self, klass: Klass) -> bool:
+        """Whether a class holds instances of a class that it derives from.
+
+        A multi-step backend that subclasses the leaf of which it holds one per step answers to
+        other callers than the leaf.
+        """
+        return any(
+            klass.is_a(k) and k.root is not k
+            for typed in self.view.types.held(klass).values()
+            for k in typed.classes
+        )
+
+    def hooks(self, klass: Klass) -> list[Member]:
+        """The methods that the engine or a wrapper calls on an instance of ``klass``."""
+        declared = klass.root.members if klass.root is not None else {}
+        return [
+            m
+            for name, m in klass.members.items()
+            if m.function is not None
+            and kind_of(m.function) in {"method", "property"}
+            and not name.startswith("_")
+            and (name in declared or name in self.view.uses or klass.root not in self.view.roots)
+        ]
+
+    def calls_between(
+        self, override: Member, promise: Shape, mine: Shape
+    ) -> list[tuple[str, int, Call]]:
+        """Calls in the tree that reach ``override``, bind to ``promise`` and not to ``mine``."""
+        klass = override.owner
+        below = [klass, *(k for k in klass.descendants if k.members.get(override.name) == override)]
+        found: list[tuple[str, int, Call]] = []
+        for use in self.view.uses.get(override.name, ()):
+            if use.call is not None and any(use.admits(k, self.view) for k in below):
+                call = arguments(use.call)
+                if binding_errors(mine, call) and not binding_errors(promise, call):
+                    found.append((use.scope.path, use.line, call))
+        for k in klass.mro[1:]:
+            for method in k.own.values():
+                if method.function is None or klass.members.get(method.name) != method:
+                    continue
+                receiver = method.function.params[0].name if method.function.params else ""
+                for event in method.function.events:
+                    if isinstance(event, CallEvent) and isinstance(event.call.func, Attr):
+                        func = event.call.func
+                        if func.name == override.name and func.value == Name(receiver):
+                            call = arguments(event.call)
+                            if binding_errors(mine, call) and not binding_errors(promise, call):
+                                found.append((k.path, event.line, call))
+        return found
+
+    def built(self, klass: Klass) -> list[Related]:
+        """Where the tree constructs ``klass`` itself, outside of tests."""
+        return self._built.get(klass, [])
+
+    @cached_property
+    def _built(self) -> dict[Klass, list[Related]]:
+        found: dict[Klass, list[Related]] = {}
+        for scope in self.view.types.scopes():
+            if is_test(scope.path):
+                continue
+            for event in scope.function.events:
+                if isinstance(event, CallEvent):
+                    name = dotted(event.call.func)
+                    for klass in self.project.resolve(scope.path, name) if name else ():
+                        place = self.places.at(scope.path, event.line, name.rpartition(".")[2])
+                        found.setdefault(klass, []).append(
+                            Related(place, f"{scope.symbol} builds a {klass.name}")
+                        )
+        return found

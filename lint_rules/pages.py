@@ -1,0 +1,37 @@
+"""The manual page of each rule, as it stands beside the rule in the installed package."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from mla_guard.diagnostic import LINT_RULES
+
+__all__ = ["PageError", "page", "summaries", "summary"]
+
+
+class PageError(LookupError):
+    """No page for what was asked; the message says what was looked for."""
+
+
+def page(code: str) -> str:
+    """The Markdown page of the rule with this code."""
+    name = f"{LINT_RULES[code].replace('-', '_')}.md"
+    resource = files("lint_rules").joinpath("rules", name)
+    if not resource.is_file():
+        raise PageError(f"{code} has no page: {resource} is missing from this installation")
+    return resource.read_text(encoding="utf-8")
+
+
+def summary(code: str) -> str:
+    """The first sentence under *What it does*, as one line."""
+    match = re.search(r"^## What it does\n+(.+?)(?:\n\n|\Z)", page(code), re.DOTALL | re.MULTILINE)
+    if match is None:
+        raise PageError(f"the page of {code} has no section 'What it does'")
+    return re.split(r"(?<=\.)\s", " ".join(match[1].split()), maxsplit=1)[0]
+
+
+def summaries() -> str:
+    """Every rule on a line: code, name and summary."""
+    width = max(map(len, LINT_RULES.values()))
+    return "\n".join(f"{c}  {name:<{width}}  {summary(c)}" for c, name in LINT_RULES.items())

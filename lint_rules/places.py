@@ -1,0 +1,73 @@
+"""Where in a file something stands: the column, found in the text when it is reported."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Mapping
+
+from lint_rules.link import Klass, Member
+from lint_rules.outline import LogicalLine, logical_lines
+from mla_guard.diagnostic import Place, Related
+
+__all__ = ["Places"]
+
+_NOISE = re.compile(
+    r"'{3}(?:[^\\]|\\.)*?'{3}|\"{3}(?:[^\\]|\\.)*?\"{3}|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|\#[^\n]*",
+    re.DOTALL,
+)
+
+
+class Places:
+    """Finds names in the statements of the files that were read."""
+
+    def __init__(self, sources: Mapping[str, bytes]) -> None:
+        self._sources = sources
+        self._lines: dict[str, tuple[str, list[LogicalLine], list[int]]] = {}
+
+    def _read(self, path: str) -> tuple[str, list[LogicalLine], list[int]]:
+        found = self._lines.get(path)
+        if found is None:
+            text = self._sources.get(path, b"").decode("utf-8-sig", "replace")
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+            lines = logical_lines(text)
+            found = self._lines[path] = (text, lines, [entry.line for entry in lines])
+        return found
+
+    def at(self, path: str, line: int, name: str) -> Place:
+        """The first ``name`` in the statement that starts at ``line``; its start where there is none.
+
+        Attributes (``.name``) and definitions come before other occurrences, and code before what
+        stands in strings.
+        """
+        text, lines, starts = self._read(path)
+        index = bisect.bisect_right(starts, line) - 1
+        if index < 0 or not name:
+            return Place(path, line)
+        entry = lines[index]
+        raw = text[entry.start : entry.end]
+        code = _NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), raw)
+        word = re.escape(name)
+        for source, pattern in (
+            (code, rf"\.\s*({word})\b"),
+            (code, rf"\b(?:def|class)\s+({word})\b"),
+            (code, rf"\b({word})\b"),
+            (raw, rf"\b({word})\b"),
+        ):
+            match = re.search(pattern, source)
+            if match is not None:
+                offset = entry.start + match.start(1)
+                row = text.count("\n", entry.start, offset)
+                return Place(path, entry.line + row, offset - (text.rfind("\n", 0, offset) + 1) + 1)
+        return Place(path, entry.line, entry.indent + 1)
+
+    def member(self, member: Member) -> Place:
+        """The name in a member's definition."""
+        return self.at(member.owner.path, member.line, member.name)
+
+    def klass(self, klass: Klass) -> Place:
+        """The name in a class statement."""
+        return self.at(klass.path, klass.line, klass.name)
+
+    def related(self, path: str, line: int, name: str, message: str) -> Related:
+        return Related(self.at(path, line, name), message)

@@ -1,0 +1,31 @@
+"""The rules, by code. Each is a generator over the linked project; its page stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from lint_rules.judge import Judge
+from lint_rules.rules import (
+    hook_call_mismatch,
+    hook_signature_drift,
+    over_promising_delegation,
+    partial_parent_init,
+    skipped_parent_init,
+    unexposed_wrapper_attribute,
+    unexposed_wrapper_hook,
+    unguarded_attribute,
+)
+from mla_guard.diagnostic import Diagnostic
+
+__all__ = ["RULES"]
+
+RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
+    "MLA101": hook_signature_drift.check,
+    "MLA102": hook_call_mismatch.check,
+    "MLA201": skipped_parent_init.check,
+    "MLA202": unguarded_attribute.check,
+    "MLA203": partial_parent_init.check,
+    "MLA301": unexposed_wrapper_hook.check,
+    "MLA302": unexposed_wrapper_attribute.check,
+    "MLA303": over_promising_delegation.check,
+}

@@ -1,0 +1,314 @@
+"""MLA102: a call whose arguments do not bind to an implementation that it can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lint_rules.conditions import show
+from lint_rules.exposure import Use, is_test
+from lint_rules.facts import Attr, CallEvent, Const, Name, dotted
+from lint_rules.flow import super_target
+from lint_rules.gaps import arguments
+from lint_rules.judge import Judge
+from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.rules.hook_signature_drift import declaration, promise_of
+from lint_rules.types import Scope
+from mla_guard.diagnostic import Diagnostic, Related
+from mla_guard.drift import Call, Shape, binding_errors, format_shape, misnamed_positionals
+
+__all__ = ["check"]
+
+
+def check(judge: Judge) -> Iterator[Diagnostic]:
+    yield from _calls_on_backends(judge)
+    for klass in judge.classes:
+        yield from _collisions(judge, klass)
+        for method in klass.facts.methods:
+            scope = judge.view.types.scope(klass, method)
+            yield from _calls_to_parents(judge, klass, scope)
+    yield from _constructions(judge)
+
+
+def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
+    for name, uses in sorted(judge.view.uses.items()):
+        for use in uses:
+            if use.call is not None and not use.caught:
+                yield from _call_on_backend(judge, name, use)
+
+
+def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
+    assert use.call is not None
+    call = arguments(use.call)
+    failing: dict[Member, tuple[str, ...]] = {}
+    binding = 0
+    for declared in sorted(use.typed.classes, key=lambda k: (k.path, k.line)):
+        for klass in (declared, *sorted(declared.descendants, key=lambda k: (k.path, k.line))):
+            member = klass.method(name)
+            if member is None or member.function is None or is_test(klass.path):
+                continue
+            if is_abstract(member.function) or kind_of(member.function) == "property":
+                continue
+            if not use.admits(klass, judge.view) or judge.plays_another_role(klass):
+                continue
+            errors = binding_errors(shape(member.function), call)
+            if not errors:
+                binding += 1
+            elif member not in failing and _promised(klass, member, call):
+                failing[member] = errors
+    if not failing or not binding:
+        return
+    first, reasons = next(iter(failing.items()))
+    assert first.function is not None
+    others = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
+    yield Diagnostic(
+        "MLA102",
+        "error",
+        f"{name}{call} does not bind to {first.symbol}{format_shape(shape(first.function))}{others}",
+        judge.places.at(use.scope.path, use.line, _called_as(use, name)),
+        use.scope.symbol,
+        tuple(
+            Related(judge.places.member(m), f"{m.symbol} is defined here") for m in failing
+        ),
+        tuple(
+            f"{m.symbol} {reason}" for m, found in failing.items() for reason in found
+        ),
+        f"TypeError as soon as {show(use.base)} is a {first.owner.name}. Pass only what every "
+        "backend accepts, or widen the implementation.",
+    )
+
+
+def _called_as(use: Use, name: str) -> str:
+    assert use.call is not None
+    return use.call.func.id if isinstance(use.call.func, Name) else name
+
+
+def _promised(klass: Klass, member: Member, call: Call) -> bool:
+    """Whether a parent of the implementation declares the hook so that the call would bind."""
+    seen: Klass | None = member.owner
+    while seen is not None:
+        declared = declaration(klass, member.name, seen)
+        if declared is None:
+            return False
+        if not binding_errors(promise_of(declared), call):
+            return True
+        seen = declared.owner
+    return False
+
+
+def _calls_to_parents(judge: Judge, klass: Klass, scope: Scope) -> Iterator[Diagnostic]:
+    function = scope.function
+    for event in function.events:
+        if not isinstance(event, CallEvent) or event.caught:
+            continue
+        target = super_target(event.call, klass, klass, scope.receiver)
+        if target is None or target.function is None or target.owner is klass:
+            continue
+        by_class = not (
+            isinstance(event.call.func, Attr)
+            and getattr(event.call.func.value, "func", None) == Name("super")
+        )
+        call = arguments(event.call)
+        mine = shape(target.function)
+        if by_class:
+            call = Call(
+                call.positional - 1, call.keywords, call.star, call.double_star, call.names[1:]
+            )
+        errors = binding_errors(mine, call)
+        if errors:
+            yield _to_parent(judge, scope, event, target, call, errors)
+        elif not call.star:
+            yield from _misnamed(judge, scope, event, target, call, mine)
+
+
+def _to_parent(
+    judge: Judge,
+    scope: Scope,
+    event: CallEvent,
+    target: Member,
+    call: Call,
+    errors: tuple[str, ...],
+) -> Diagnostic:
+    assert target.function is not None
+    return Diagnostic(
+        "MLA102",
+        "error",
+        f"super().{target.name}{call} does not bind to "
+        f"{target.symbol}{format_shape(shape(target.function))}",
+        judge.places.at(scope.path, event.line, target.name),
+        scope.symbol,
+        (Related(judge.places.member(target), f"{target.symbol} is defined here"),),
+        tuple(f"{target.symbol} {reason}" for reason in errors),
+        "TypeError as soon as the call is reached.",
+    )
+
+
+def _misnamed(
+    judge: Judge, scope: Scope, event: CallEvent, target: Member, call: Call, mine: Shape
+) -> Iterator[Diagnostic]:
+    """Optional parameters of the caller that land in an optional parameter of another name."""
+    optional = {p.name for p in mine if not p.required}
+    own_optional = {p.name for p in scope.function.params if not p.required}
+    names = {p.name for p in mine}
+    for argument, parameter in misnamed_positionals(mine, call):
+        crossed = argument in names
+        if not crossed and not (argument in own_optional and parameter in optional):
+            continue
+        if argument not in scope.params or _abbreviates(argument, parameter):
+            continue
+        passed = _passed(judge, scope, argument)
+        assert target.function is not None
+        yield Diagnostic(
+            "MLA102",
+            "error" if passed else "warning",
+            f"positional argument {argument} of super().{target.name} lands in parameter "
+            f"{parameter} of {target.symbol}",
+            judge.places.at(scope.path, event.line, argument),
+            scope.symbol,
+            (
+                Related(
+                    judge.places.member(target),
+                    f"{target.symbol}{format_shape(mine)} is defined here",
+                ),
+                *passed[:1],
+            ),
+            (f"{argument} is a parameter of {scope.symbol}; {target.symbol} calls it {parameter}",),
+            f"Pass it by keyword, or drop it. {'' if passed else 'Latent: '}"
+            f"a caller that passes {argument} has it taken for {parameter}.",
+        )
+
+
+def _abbreviates(a: str, b: str) -> bool:
+    """Whether one name is the other in short: ``fb`` and ``forward_batch``, ``bs`` and ``max_bs``."""
+    short, long = sorted((a.strip("_"), b.strip("_")), key=len)
+    words = long.split("_")
+    return short == "".join(w[:1] for w in words) or set(short.split("_")) <= set(words)
+
+
+def _passed(judge: Judge, scope: Scope, parameter: str) -> list[Related]:
+    """Constructions in the tree that pass ``parameter`` something other than None."""
+    found: list[Related] = []
+    if scope.klass is None or scope.function.name != "__init__":
+        return found
+    position = [p.name for p in scope.function.params].index(parameter) - 1
+    for other in judge.view.types.scopes():
+        if is_test(other.path):
+            continue
+        for event in other.function.events:
+            if isinstance(event, CallEvent):
+                name = dotted(event.call.func)
+                if not name or scope.klass not in judge.project.resolve(other.path, name):
+                    continue
+                value = dict(event.call.keywords).get(parameter)
+                if value is None and position < len(event.call.args):
+                    value = event.call.args[position]
+                if value is not None and value != Const("None"):
+                    found.append(
+                        judge.places.related(
+                            other.path, event.line, scope.klass.name,
+                            f"{other.symbol} passes {parameter} here",
+                        )  # fmt: skip
+                    )
+    return found
+
+
+def _collisions(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    """Private helpers that a child re-declares while a parent's method still calls its own."""
+    for name, member in klass.own.items():
+        function = member.function
+        if function is None or not name.startswith("_") or name.startswith("__"):
+            continue
+        if kind_of(function) == "property" or is_abstract(function):
+            continue
+        declared = declaration(klass, name)
+        if declared is None or declared.function is None:
+            continue
+        for parent, caller, event, call in _parent_calls(klass, name):
+            errors = binding_errors(shape(function), call)
+            if not errors or binding_errors(shape(declared.function), call):
+                continue
+            yield Diagnostic(
+                "MLA102",
+                "error",
+                f"{parent.name}.{caller} calls self.{name}{call}, which does not bind to "
+                f"{member.symbol}{format_shape(shape(function))}",
+                judge.places.member(member),
+                member.symbol,
+                (
+                    judge.places.related(
+                        parent.path, event.line, name, f"{parent.name}.{caller} calls it here"
+                    ),
+                    Related(judge.places.member(declared), f"{declared.symbol} is meant"),
+                ),
+                tuple(f"{member.symbol} {reason}" for reason in errors),
+                f"Rename the helper of {klass.name}: it replaces its parent's.",
+            )
+            break
+
+
+def _parent_calls(klass: Klass, name: str) -> Iterator[tuple[Klass, str, CallEvent, Call]]:
+    """Calls of ``self.name`` in parents' methods that an instance of ``klass`` still runs."""
+    for parent in klass.mro[1:]:
+        for method in parent.own.values():
+            function = method.function
+            if function is None or method.name == name or not _runs(klass, method):
+                continue
+            receiver = Name(function.params[0].name) if function.params else None
+            for event in function.events:
+                if isinstance(event, CallEvent) and isinstance(event.call.func, Attr):
+                    func = event.call.func
+                    if func.name == name and func.value == receiver:
+                        yield parent, method.name, event, arguments(event.call)
+
+
+def _runs(klass: Klass, method: Member) -> bool:
+    """Whether an instance of ``klass`` runs ``method``: by lookup, or through ``super()``."""
+    current = klass.members.get(method.name)
+    for _ in range(len(klass.mro)):
+        if current is None or current.function is None:
+            return False
+        if current == method:
+            return True
+        owner, function = current.owner, current.function
+        receiver = function.params[0].name if function.params else ""
+        current = next(
+            (
+                target
+                for event in function.events
+                if isinstance(event, CallEvent)
+                and (target := super_target(event.call, owner, klass, receiver)) is not None
+                and target.name == method.name
+            ),
+            None,
+        )
+    return False
+
+
+def _constructions(judge: Judge) -> Iterator[Diagnostic]:
+    for scope in judge.view.types.scopes():
+        if is_test(scope.path):
+            continue
+        for event in scope.function.events:
+            if not isinstance(event, CallEvent) or event.caught:
+                continue
+            name = dotted(event.call.func)
+            if not name or (isinstance(event.call.func, Name) and scope.binds.get(name)):
+                continue
+            classes = [k for k in judge.project.resolve(scope.path, name) if k.root is not None]
+            for klass in classes if len(classes) == 1 else ():
+                init = klass.method("__init__")
+                if init is None or init.function is None or not klass.complete:
+                    continue
+                call = arguments(event.call)
+                errors = binding_errors(shape(init.function), call)
+                if errors:
+                    yield Diagnostic(
+                        "MLA102",
+                        "error",
+                        f"{klass.name}{call} does not bind to "
+                        f"{init.symbol}{format_shape(shape(init.function))}",
+                        judge.places.at(scope.path, event.line, klass.name),
+                        scope.symbol,
+                        (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
+                        tuple(f"{init.symbol} {reason}" for reason in errors),
+                        "TypeError as soon as the backend is built.",
+                    )

@@ -1,0 +1,176 @@
+"""MLA101: an override that cannot be called as its parent can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lint_rules.facts import Attr, CallEvent, Function, Name
+from lint_rules.gaps import arguments
+from lint_rules.judge import Judge
+from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from mla_guard.diagnostic import Diagnostic, Related
+from mla_guard.drift import Shape, binding_errors, drift, format_shape, promised
+
+__all__ = ["check", "declaration", "promise_of"]
+
+_AGREEING = 3
+"""So many overrides that agree with each other and not with the base: the base is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drift:
+    override: Member
+    declared: Member
+    reasons: tuple[str, ...]
+
+
+def declaration(klass: Klass, name: str, owner: Klass | None = None) -> Member | None:
+    """The nearest parent's method of that name, seen from ``klass``."""
+    found = klass.after(owner or klass, name)
+    return found if found is not None and found.function is not None else None
+
+
+def promise_of(member: Member) -> Shape:
+    """What a declaration promises; one that only raises promises nothing by ``*args, **kwargs``."""
+    assert member.function is not None
+    return promised(shape(member.function), variadic=not is_abstract(member.function))
+
+
+def check(judge: Judge) -> Iterator[Diagnostic]:
+    found = [
+        item for klass in judge.classes for item in _drifts(judge, klass) if item is not None
+    ]
+    by_declaration: dict[int, list[_Drift]] = {}
+    for item in found:
+        by_declaration.setdefault(id(item.declared.function), []).append(item)
+    for group in by_declaration.values():
+        if _base_is_wrong(judge, group):
+            yield _at_base(judge, group)
+        else:
+            for item in group:
+                yield _at_override(judge, item)
+
+
+def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
+    if judge.plays_another_role(klass):
+        return
+    for name, member in klass.own.items():
+        function = member.function
+        if function is None or name.startswith("_") or is_abstract(function):
+            continue
+        declared = declaration(klass, name)
+        if declared is None or declared.function is None:
+            continue
+        kinds = {kind_of(function), kind_of(declared.function)}
+        if kinds & {"property", "setter"}:
+            continue
+        reasons = drift(promise_of(declared), shape(function))
+        if reasons and not _own_protocol(judge, klass, member, declared):
+            yield _Drift(member, declared, reasons)
+
+
+def _own_protocol(judge: Judge, klass: Klass, member: Member, declared: Member) -> bool:
+    """Whether the class replaced what calls the hook, so that nobody calls it as declared.
+
+    A family with keywords of its own overrides the dispatcher (``forward``) together with the
+    hooks that it dispatches to (``forward_decode``).
+    """
+    dispatchers = [m for m in _dispatchers(declared.owner, member.name) if m.name != member.name]
+    if not dispatchers or any(klass.members.get(m.name) == m for m in dispatchers):
+        return False
+    assert member.function is not None
+    mine = shape(member.function)
+    return not any(
+        use.call is not None and binding_errors(mine, arguments(use.call))
+        for use in judge.view.callers_of(klass, member.name)
+    )
+
+
+def _dispatchers(owner: Klass, name: str) -> list[Member]:
+    return [
+        m
+        for k in owner.mro
+        for m in k.own.values()
+        if m.function is not None and _calls(m.function, name)
+    ]
+
+
+def _calls(function: Function, name: str) -> bool:
+    receiver = Name(function.params[0].name) if function.params else None
+    return any(
+        isinstance(e, CallEvent)
+        and isinstance(e.call.func, Attr)
+        and e.call.func.name == name
+        and e.call.func.value == receiver
+        for e in function.events
+    )
+
+
+def _base_is_wrong(judge: Judge, group: list[_Drift]) -> bool:
+    declared = group[0].declared
+    shapes = {shape(item.override.function) for item in group if item.override.function}
+    if len(group) < _AGREEING or len(shapes) != 1:
+        return False
+    agreeing = [
+        k
+        for k in declared.owner.descendants
+        if (m := k.own.get(declared.name)) is not None
+        and m.function is not None
+        and not is_abstract(m.function)
+        and shape(m.function) not in shapes
+    ]
+    return not agreeing
+
+
+def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
+    declared, first = group[0].declared, group[0].override
+    assert declared.function is not None
+    assert first.function is not None
+    return Diagnostic(
+        "MLA101",
+        "warning",
+        f"{declared.symbol} promises {format_shape(promise_of(declared))}, "
+        f"but all {len(group)} overrides take {format_shape(shape(first.function))}",
+        judge.places.member(declared),
+        declared.symbol,
+        tuple(
+            Related(judge.places.member(item.override), f"{item.override.symbol} overrides it")
+            for item in group
+        ),
+        tuple(f"each override {reason}" for reason in group[0].reasons),
+        "Declare on the base what the overrides take.",
+    )
+
+
+def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
+    override, declared = item.override, item.declared
+    assert override.function is not None
+    mine, promise = shape(override.function), promise_of(declared)
+    breaking = judge.calls_between(override, promise, mine)
+    related = [
+        Related(
+            judge.places.member(declared),
+            f"{declared.symbol} is declared here as {format_shape(promise)}",
+        )
+    ]
+    for path, line, _ in breaking[:3]:
+        related.append(
+            judge.places.related(path, line, override.name, "a call that the override refuses")
+        )
+    hint = "Accept the missing parameters (with their defaults) and hand them on to super()."
+    if not breaking:
+        hint = (
+            "Latent: no call in this tree reaches it; one that relies on the declaration "
+            f"raises TypeError. {hint}"
+        )
+    return Diagnostic(
+        "MLA101",
+        "error" if breaking else "warning",
+        f"{override.symbol} cannot be called as {declared.symbol} can: {'; '.join(item.reasons)}",
+        judge.places.member(override),
+        override.symbol,
+        tuple(related),
+        item.reasons,
+        hint,
+    )

@@ -1,0 +1,158 @@
+"""MLA202: a hook reads an attribute that only some constructions create."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lint_rules.conditions import FALSE, atoms, conjunction, negation, satisfiable, show
+from lint_rules.facts import And, Attr, Call, Compare, Expr, Item, Name, Not, Opaque, Or
+from lint_rules.flow import SELF, Flow, Reading
+from lint_rules.judge import Judge
+from lint_rules.link import Klass, Member
+from mla_guard.diagnostic import Diagnostic, Related
+
+__all__ = ["check"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    klass: Klass
+    attr: str
+    condition: Expr
+    reading: Reading
+    contradiction: Expr | None
+
+
+def check(judge: Judge) -> Iterator[Diagnostic]:
+    found: dict[tuple[Klass, str], list[_Finding]] = {}
+    for klass in judge.classes:
+        flow = judge.flow(klass)
+        conditional = {
+            attr: condition
+            for attr, condition in flow.conditional.items()
+            if condition != FALSE and not judge.view._written_outside(attr)
+        }
+        for reading in flow.readings(judge.hooks(klass), conditional):
+            condition = conditional[reading.attr]
+            if flow.guarded(reading, condition):
+                continue
+            contradiction = _contradiction(flow, reading, condition)
+            if contradiction is None and not _settled(flow, reading):
+                continue
+            owner = flow.creations[reading.attr][0].owner
+            found.setdefault((owner, reading.attr), []).append(
+                _Finding(klass, reading.attr, condition, reading, contradiction)
+            )
+    for (owner, attr), findings in found.items():
+        yield _diagnose(judge, owner, attr, findings)
+
+
+def _settled(flow: Flow, reading: Reading) -> bool:
+    """Whether nothing that the call decides stands between the hook's entry and the read.
+
+    A condition on the batch may well exclude the configurations that lack the attribute; what that
+    correlation is, no reader of one class can know.
+    """
+    return all(_of_instance(flow.normal(part)) for part in reading.path)
+
+
+def _of_instance(expr: Expr) -> bool:
+    """Whether a condition depends on the instance and the configuration only."""
+    return all(_fixed(atom) for atom in atoms(expr))
+
+
+def _fixed(expr: Expr) -> bool:
+    if isinstance(expr, Opaque):
+        return False
+    if isinstance(expr, Name):
+        # names of the walk's own making are locals and parameters of a hook
+        return ":" in expr.id and not expr.id.split(":")[0].isdigit() or expr == SELF
+    if isinstance(expr, Attr):
+        return _fixed(expr.value) or (isinstance(expr.value, Call) and _fixed(expr.value))
+    if isinstance(expr, Call):
+        return not expr.args and not expr.keywords and isinstance(expr.func, Name)
+    if isinstance(expr, Compare):
+        return _fixed(expr.left) and (_fixed(expr.right) or _is_plain(expr.right))
+    return not isinstance(expr, (Item, And, Or, Not)) and _is_plain(expr)
+
+
+def _is_plain(expr: Expr) -> bool:
+    return type(expr).__name__ == "Const" or isinstance(expr, (Attr, Name))
+
+
+def _contradiction(flow: Flow, reading: Reading, condition: Expr) -> Expr | None:
+    """A disjunct of the guards that holds only where the attribute does not exist."""
+    path = [flow.normal(part) for part in reading.path]
+    for index, part in enumerate(path):
+        if not isinstance(part, Or):
+            continue
+        rest = [*flow.invariants, *path[:index], *path[index + 1 :]]
+        for disjunct in part.items:
+            premises = [*rest, disjunct]
+            if satisfiable(premises) and not satisfiable([*premises, condition]):
+                return disjunct
+    if path and satisfiable(path) and not satisfiable([*flow.invariants, *path, condition]):
+        return conjunction(path)
+    return None
+
+
+def _diagnose(judge: Judge, owner: Klass, attr: str, findings: list[_Finding]) -> Diagnostic:
+    findings = sorted(findings, key=lambda f: (f.contradiction is None, -len(f.reading.chain)))
+    first = findings[0]
+    entry = _outermost(first.reading)
+    creation = judge.flow(first.klass).creations[attr][0]
+    condition = show(first.condition)
+    related = [
+        judge.places.related(
+            creation.owner.path, creation.line, attr,
+            f"{creation.owner.name} creates {attr} only if {condition}",
+        ),
+        judge.places.related(
+            first.reading.owner.path, first.reading.line, attr,
+            f"{first.reading.owner.name}.{first.reading.function.name} reads it",
+        ),
+    ]  # fmt: skip
+    for other in findings[1:]:
+        place = judge.places.member(_outermost(other.reading))
+        message = f"{other.klass.name} reaches it through {_outermost(other.reading).symbol}"
+        if Related(place, message) not in related and len(related) < 8:
+            related.append(Related(place, message))
+    reasons = [f"{attr} exists only if {condition}"]
+    guards = [show(judge.flow(first.klass).normal(p)) for p in first.reading.path]
+    if first.contradiction is not None:
+        reasons.append(
+            f"the guard `{show(first.contradiction)}` holds only where {attr} does not exist"
+        )
+    elif guards:
+        reasons.append(f"the guards on the way do not imply it: {' and '.join(guards)}")
+    else:
+        reasons.append("no guard stands on the way")
+    if len(first.reading.chain) > 1:
+        reasons.append("through " + " -> ".join(m.symbol for m in first.reading.chain))
+    absent = show(negation(first.condition))
+    place = (
+        judge.places.at(entry.owner.path, first.reading.line, attr)
+        if len(first.reading.chain) == 1
+        else judge.places.member(entry)
+    )
+    what = "in a branch that implies that it is absent" if first.contradiction else "unguarded"
+    return Diagnostic(
+        "MLA202",
+        "error",
+        f"{entry.symbol} reads {attr} {what}: AttributeError if {absent}",
+        place,
+        entry.symbol,
+        tuple(related),
+        tuple(reasons),
+        f"Create {attr} on every path of {creation.owner.name}.__init__ (as None where it is not "
+        "used), or guard the read with the condition that creates it.",
+    )
+
+
+def _outermost(reading: Reading) -> Member:
+    """The override at which the way to the read begins, the root's templates left aside."""
+    for member in reading.chain:
+        if member.owner is not member.owner.root:
+            return member
+    return reading.chain[0]

@@ -1,0 +1,119 @@
+"""One check: what is read, judged, ignored and reported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lint_rules.config import Config
+from lint_rules.discover import walk
+from lint_rules.judge import Judge
+from lint_rules.load import Loaded, load
+from lint_rules.profiles import BACKEND_ROOTS, COMPANION_ROOTS
+from lint_rules.rules import RULES
+from lint_rules.suppression import apply_ignores
+from lint_rules.target import inside
+from mla_guard.diagnostic import Diagnostic, Place, Related
+
+__all__ = ["FileFailure", "Report", "check", "read_project"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFailure:
+    """A file that holds or uses a backend and could not be read."""
+
+    path: str
+    line: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a check.
+
+    ``files`` counts the Python files that were read, ``classes`` those below a root, and ``roots``
+    names the base classes that were found (``path:Class``). ``unresolved`` are places that no rule
+    judged, for want of a base class or a constant name.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    failures: tuple[FileFailure, ...] = ()
+    files: int = 0
+    classes: int = 0
+    roots: tuple[str, ...] = ()
+    unresolved: tuple[Related, ...] = ()
+
+
+def read_project(
+    targets: Sequence[Path],
+    config: Config,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Loaded, Judge]:
+    """Read what a check of ``targets`` has to read."""
+    tops = config.src or tuple(targets)
+    paths = list(dict.fromkeys(path for top in tops for path in walk(top, config.excludes)))
+    roots = (*BACKEND_ROOTS, *config.bases)
+    loaded = load(paths, roots, COMPANION_ROOTS, progress=progress)
+    simple = {name.rpartition(".")[2] for name in roots}
+    backend_roots = [root for root in loaded.project.roots if root.name in simple]
+    return loaded, Judge(loaded.project, backend_roots, loaded.scan.sources)
+
+
+def check(
+    targets: Sequence[Path],
+    config: Config,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """Check the project around ``targets`` and report on what lies inside them."""
+    loaded, judge = read_project(targets, config, progress=progress)
+    sources = loaded.scan.sources
+    findings: list[Diagnostic] = []
+    for code, rule in RULES.items():
+        if config.selects(code):
+            if progress is not None:
+                progress(f"checking {code}")
+            findings += rule(judge)
+    wanted = {path for path in sources if _reported(path, targets)}
+    findings = [f for f in findings if f.place.path in wanted]
+    findings = apply_ignores(
+        dict.fromkeys(findings), ((p, sources[p]) for p in sorted(wanted)), config.selects
+    )
+    findings = [f for f in findings if config.selects(f.code) and config.shows(f.severity)]
+    return Report(
+        tuple(sorted(findings, key=lambda f: (f.place, f.code, f.message))),
+        tuple(FileFailure(*failure) for failure in loaded.failures),
+        files=len(sources),
+        classes=len(judge.project.backends),
+        roots=tuple(f"{root.path}:{root.qualname}" for root in judge.view.roots),
+        unresolved=tuple(_unresolved(judge)),
+    )
+
+
+def _reported(path: str, targets: Sequence[Path]) -> bool:
+    place = Path(os.path.abspath(path))
+    return any(inside(place, target) for target in targets)
+
+
+def _unresolved(judge: Judge) -> list[Related]:
+    found: list[Related] = []
+    for klass in judge.classes:
+        for base in klass.unresolved:
+            found.append(
+                Related(
+                    Place(klass.path, klass.line),
+                    f"{klass.name}: the base class {base} was not found, "
+                    "so that attributes and missing hooks are not judged",
+                )
+            )
+        if "__getattr__" in klass.own:
+            found.append(
+                Related(
+                    Place(klass.path, klass.own["__getattr__"].line),
+                    f"{klass.name}.__getattr__ answers for names that the class does not define",
+                )
+            )
+    return sorted(found, key=lambda r: (r.place, r.message))

@@ -1,0 +1,421 @@
+"""Which expressions hold a backend: by annotation, by construction, and by names so annotated.
+
+No name of an engine is known here. A class attribute, function or parameter annotated with a class
+of a family makes its *name* evidence: ``x.attn_backend`` is a backend wherever some class of the
+same tree declares ``attn_backend: AttentionBackend``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from lint_rules.facts import (
+    And,
+    Attr,
+    Bind,
+    Call,
+    Const,
+    Expr,
+    Function,
+    IfElse,
+    Item,
+    Name,
+    Or,
+    Parameter,
+    Return,
+    Seq,
+    Write,
+    dotted,
+)
+from lint_rules.link import Klass, Project, kind_of
+
+__all__ = ["Scope", "Typed", "Types"]
+
+_CONTAINERS = {
+    "list", "List", "tuple", "Tuple", "Sequence", "Iterable", "dict", "Dict", "set", "Set",
+    "Mapping", "Collection", "Iterator",
+}  # fmt: skip
+_DEPTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An expression that holds an instance of one of ``classes`` or below (``many``: several).
+
+    ``outer`` says that it is the backend that the engine configured, wrappers included, and not
+    one taken out of a wrapper.
+    """
+
+    classes: frozenset[Klass]
+    many: bool = False
+    outer: bool = True
+
+    def merged(self, other: Typed | None) -> Typed:
+        if other is None:
+            return self
+        return Typed(
+            self.classes | other.classes, self.many or other.many, self.outer and other.outer
+        )
+
+
+def _merge(found: Iterable[Typed | None]) -> Typed | None:
+    result: Typed | None = None
+    for item in found:
+        if item is not None:
+            result = item if result is None else item.merged(result)
+    return result
+
+
+@dataclass(eq=False)
+class Scope:
+    """A function read in its file and class."""
+
+    types: Types
+    path: str
+    klass: Klass | None
+    function: Function
+
+    @cached_property
+    def binds(self) -> dict[str, list[Bind]]:
+        found: dict[str, list[Bind]] = {}
+        for event in self.function.events:
+            if isinstance(event, Bind):
+                found.setdefault(event.name, []).append(event)
+        return found
+
+    @cached_property
+    def params(self) -> dict[str, Parameter]:
+        return {p.name: p for p in self.function.params}
+
+    @cached_property
+    def receiver(self) -> str:
+        """The name of ``self`` (or ``cls``), empty for a plain function or static method."""
+        if self.klass is None or not self.function.params or kind_of(self.function) == "static":
+            return ""
+        return self.function.params[0].name
+
+    @property
+    def symbol(self) -> str:
+        name = self.function.name
+        return f"{self.klass.qualname}.{name}" if self.klass is not None else name
+
+    def single(self, name: str) -> Expr | None:
+        """The value of a local that is assigned once and is no parameter."""
+        binds = self.binds.get(name, ())
+        if len(binds) == 1 and name not in self.params:
+            return binds[0].value
+        return None
+
+    def path_of(self, cond: int) -> list[Expr]:
+        """The conditions under which an event happens, outermost first."""
+        found: list[Expr] = []
+        while cond != -1:
+            cond, expr, _ = self.function.conditions[cond]
+            found.append(expr)
+        found.reverse()
+        return found
+
+    def typed(self, expr: Expr, depth: int = 0) -> Typed | None:
+        """The backend that ``expr`` holds, or None."""
+        if depth > _DEPTH:
+            return None
+        if isinstance(expr, Name):
+            return self._typed_name(expr.id, depth)
+        if isinstance(expr, Attr):
+            return self._typed_attr(expr, depth)
+        if isinstance(expr, Call):
+            return self._typed_call(expr, depth)
+        if isinstance(expr, Item):
+            held = self.typed(expr.value, depth + 1)
+            return Typed(held.classes, False, held.outer) if held is not None else None
+        if isinstance(expr, Seq):
+            held = _merge(self.typed(item, depth + 1) for item in expr.items)
+            return Typed(held.classes, True, held.outer) if held is not None else None
+        if isinstance(expr, IfElse):
+            return _merge((self.typed(expr.then, depth + 1), self.typed(expr.other, depth + 1)))
+        if isinstance(expr, (Or, And)):
+            return _merge(self.typed(item, depth + 1) for item in expr.items)
+        return None
+
+    def _typed_name(self, name: str, depth: int) -> Typed | None:
+        if name == self.receiver and self.klass is not None:
+            return None
+        known = self.types.names_in(self)
+        if name in known:
+            return known[name]
+        known[name] = None  # cuts the recursion through `x = x.inner`
+        known[name] = found = self._judge_name(name, depth)
+        return found
+
+    def _judge_name(self, name: str, depth: int) -> Typed | None:
+        found: Typed | None = None
+        parameter = self.params.get(name)
+        if parameter is not None:
+            found = self.types.annotated(self.path, parameter.annotation)
+            if found is None and not parameter.annotation:
+                found = self.types.by_name(name, self.path)
+        for bind in self.binds.get(name, ()):
+            item = self.types.annotated(self.path, bind.annotation) or self.typed(
+                bind.value, depth + 1
+            )
+            if item is not None:
+                found = item.merged(found)
+        return found
+
+    def _typed_attr(self, expr: Attr, depth: int) -> Typed | None:
+        if expr.value == Name(self.receiver) and self.klass is not None:
+            return self.types.held(self.klass).get(expr.name) or self._outer(expr.name)
+        owner = self.typed(expr.value, depth + 1)
+        if owner is not None and not owner.many:
+            inner = self.types.held_below(owner.classes, expr.name)
+            return Typed(inner.classes, inner.many, False) if inner is not None else None
+        if isinstance(expr.value, Name) and self.types.project.is_module(self.path, expr.value.id):
+            return None
+        return self._outer(expr.name)
+
+    def _outer(self, name: str) -> Typed | None:
+        return self.types.by_name(name, self.path)
+
+    def _typed_call(self, expr: Call, depth: int) -> Typed | None:
+        func = expr.func
+        name = dotted(func)
+        if name in {"getattr"} and len(expr.args) >= 2 and isinstance(expr.args[1], Const):
+            attribute = expr.args[1].text[1:-1]
+            return self._typed_attr(Attr(expr.args[0], attribute), depth)
+        if name in {"list", "tuple", "reversed", "copy", "copy.copy"} and expr.args:
+            return self.typed(expr.args[0], depth + 1)
+        if name:
+            classes = [
+                k
+                for k in self.types.project.resolve(self.path, name)
+                if k.root in self.types.roots
+            ]
+            if classes:
+                return Typed(frozenset(classes))
+        if isinstance(func, Name):
+            binds = [
+                k
+                for b in self.binds.get(func.id, ())
+                if (n := dotted(b.value))
+                for k in self.types.project.resolve(self.path, n)
+                if k.root in self.types.roots
+            ]
+            if binds:
+                return Typed(frozenset(binds))
+            return self.types.returned(self.path, func.id)
+        if isinstance(func, Attr):
+            if func.value == Name(self.receiver) and self.klass is not None:
+                member = self.klass.method(func.name)
+                if member is not None and member.function is not None:
+                    scope = self.types.scope(member.owner, member.function)
+                    return scope.returns(depth + 1)
+            owner = self.typed(func.value, depth + 1)
+            if owner is not None:
+                return _merge(
+                    self.types.scope(m.owner, m.function).returns(depth + 1)
+                    for klass in owner.classes
+                    if (m := klass.method(func.name)) is not None and m.function is not None
+                )
+            constructor = self._classmethod(func)
+            if constructor is not None:
+                return constructor
+            return self.types.method_returns(func.name, self.path)
+        return None
+
+    def _classmethod(self, func: Attr) -> Typed | None:
+        """``SomeBackend.create(...)``: taken to build one of its own kind."""
+        name = dotted(func.value)
+        for klass in self.types.project.resolve(self.path, name) if name else ():
+            member = klass.method(func.name)
+            if klass.root in self.types.roots and member is not None and member.function:
+                if kind_of(member.function) == "class":
+                    return Typed(frozenset([klass]))
+        return None
+
+    def returns(self, depth: int = 0) -> Typed | None:
+        """What a call of this function gives."""
+        inferred = _merge(
+            self.typed(event.value, depth + 1)
+            for event in self.function.events
+            if isinstance(event, Return)
+        )
+        annotated = self.types.annotated(self.path, self.function.returns)
+        if inferred is not None and annotated is not None:
+            return Typed(annotated.classes, annotated.many, inferred.outer)
+        return inferred or annotated
+
+
+class Types:
+    """The backends that the expressions of a project hold; ``roots`` are the families judged."""
+
+    def __init__(self, project: Project, roots: Iterable[Klass]) -> None:
+        self.project = project
+        self.roots = frozenset(roots)
+        self._scopes: dict[tuple[int, int], Scope] = {}
+        self._held: dict[Klass, dict[str, Typed]] = {}
+        self._active: set[object] = set()
+        self._locals: dict[Scope, dict[str, Typed | None]] = {}
+        self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
+        self._names: dict[str, dict[Klass, Typed]] = {}
+        self._returns: dict[str, dict[Klass, Typed]] = {}
+        for _ in range(3):
+            before = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
+            self._held.clear()
+            self._locals.clear()
+            self._below.clear()
+            self._gather()
+            after = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
+            self._held.clear()
+            self._locals.clear()
+            self._below.clear()
+            if before == after:
+                break
+
+    def names_in(self, scope: Scope) -> dict[str, Typed | None]:
+        """What the locals of a scope hold, as far as it is known."""
+        return self._locals.setdefault(scope, {})
+
+    def scope(self, klass: Klass, function: Function) -> Scope:
+        """The scope of a method where ``klass`` defines it."""
+        key = (id(klass), id(function))
+        found = self._scopes.get(key)
+        if found is None:
+            found = self._scopes[key] = Scope(self, klass.path, klass, function)
+        return found
+
+    def scopes(self) -> Iterator[Scope]:
+        """Every function and method of the project."""
+        for path, facts in self.project.files.items():
+            for function in facts.functions:
+                key = (0, id(function))
+                found = self._scopes.get(key)
+                if found is None:
+                    found = self._scopes[key] = Scope(self, path, None, function)
+                yield found
+        for klass in self.project.classes:
+            for method in klass.facts.methods:
+                yield self.scope(klass, method)
+
+    def _gather(self) -> None:
+        for klass in self.project.classes:
+            if klass.root in self.roots:
+                continue
+            for attr in klass.facts.attrs:
+                self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
+        for scope in self.scopes():
+            inside = scope.klass is not None and scope.klass.root in self.roots
+            for event in scope.function.events:
+                if isinstance(event, Write) and not (
+                    inside and event.target == Name(scope.receiver)
+                ):
+                    held = self.annotated(scope.path, event.annotation)
+                    if held is None and event.value is not None:
+                        held = scope.typed(event.value)
+                    if held is not None and scope.typed(event.target) is None:
+                        self._note(self._names, event.name, held)
+            if not inside:
+                self._note(self._returns, scope.function.name, scope.returns())
+
+    def _note(
+        self, table: dict[str, dict[Klass, Typed]], name: str, held: Typed | None
+    ) -> None:
+        if held is None:
+            return
+        by_root = table.setdefault(name, {})
+        for klass in held.classes:
+            if klass.root is not None:
+                known = by_root.get(klass.root)
+                many, outer = held.many, held.outer
+                if known is not None:
+                    many, outer = many or known.many, outer or known.outer
+                by_root[klass.root] = Typed(frozenset([klass.root]), many, outer)
+
+    def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
+        """What an annotation with the given names declares."""
+        classes = [
+            k
+            for name in annotation
+            for k in self.project.resolve(path, name)
+            if k.root in self.roots
+        ]
+        if not classes or "type" in annotation or "Type" in annotation or "Callable" in annotation:
+            return None
+        many = any(name.rpartition(".")[2] in _CONTAINERS for name in annotation)
+        return Typed(frozenset(classes), many)
+
+    def by_name(self, name: str, path: str) -> Typed | None:
+        """What an attribute or unannotated parameter of that name holds in the file ``path``."""
+        return self._nearest(self._names.get(name), path)
+
+    def method_returns(self, name: str, path: str) -> Typed | None:
+        """What a method of that name returns, on an object of unknown class."""
+        return self._nearest(self._returns.get(name), path)
+
+    def returned(self, path: str, name: str) -> Typed | None:
+        """What the function that ``name`` means in ``path`` returns."""
+        found = self.project.function(path, name)
+        if found is None:
+            return None
+        file, function = found
+        key = (0, id(function))
+        scope = self._scopes.get(key)
+        if scope is None:
+            scope = self._scopes[key] = Scope(self, file, None, function)
+        if key in self._active:
+            return None
+        self._active.add(key)
+        try:
+            return scope.returns()
+        finally:
+            self._active.discard(key)
+
+    def _nearest(self, by_root: dict[Klass, Typed] | None, path: str) -> Typed | None:
+        """Of several families with evidence, the one whose root stands nearest to ``path``."""
+        if not by_root:
+            return None
+        if len(by_root) == 1:
+            (only,) = by_root.values()
+            return only
+        here = path.split("/")
+
+        def common(root: Klass) -> int:
+            count = 0
+            for a, b in zip(here, root.path.split("/"), strict=False):
+                if a != b:
+                    break
+                count += 1
+            return count
+
+        return by_root[max(by_root, key=common)]
+
+    def held_below(self, classes: frozenset[Klass], name: str) -> Typed | None:
+        """What the attribute ``name`` holds on an instance of one of ``classes`` or below."""
+        key = (classes, name)
+        if key not in self._below:
+            self._below[key] = None
+            self._below[key] = _merge(
+                self.held(k).get(name) for klass in classes for k in (klass, *klass.descendants)
+            )
+        return self._below[key]
+
+    def held(self, klass: Klass) -> dict[str, Typed]:
+        """The attributes of a class that hold backends, its parents' included."""
+        found = self._held.get(klass)
+        if found is None:
+            found = self._held[klass] = {}
+            for owner in reversed(klass.mro):
+                for attr in owner.facts.attrs:
+                    typed = self.annotated(owner.path, attr.annotation)
+                    if typed is not None:
+                        found[attr.name] = typed
+            for name, writes in klass.stored.items():
+                for owner, function, write in writes:
+                    typed = self.annotated(owner.path, write.annotation)
+                    if typed is None and write.value is not None:
+                        typed = self.scope(owner, function).typed(write.value)
+                    if typed is not None:
+                        known = found.get(name)
+                        found[name] = typed.merged(known)
+        return found

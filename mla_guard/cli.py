@@ -1,0 +1,231 @@
+"""The command line: verbs and exit codes. The linter is imported by the verbs that need it.
+
+Exit codes: 0 clean, 1 findings, 2 the job could not be done, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mla_guard import __version__
+
+if TYPE_CHECKING:
+    from lint_rules.config import Config
+    from lint_rules.output import Format
+    from lint_rules.run import Report
+
+__all__ = ["main"]
+
+CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
+
+
+class _UsageError(Exception):
+    """What was asked cannot be done; the message is what the user reads."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code; a bad option exits 2 as argparse does."""
+    arguments = _parser().parse_args(argv)
+    verb: Callable[[argparse.Namespace], int] = arguments.verb
+    try:
+        code = verb(arguments)
+        sys.stdout.flush()
+        return code
+    except _UsageError as error:
+        print(f"mla-guard: error: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has what it wanted; the interpreter's last flush must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINDINGS
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mla-guard",
+        description="Checks that the attention backends of an engine keep their hooks' contract.",
+    )
+    parser.add_argument("--version", action="version", version=f"mla-guard {__version__}")
+    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    check = verbs.add_parser("check", help="report breaches in directories, files or packages")
+    check.add_argument(
+        "paths", nargs="*", default=["."], metavar="PATH", help="what is reported on (default: .)"
+    )
+    for option, effect in (("--select", "report only these rules"), ("--ignore", "leave out")):
+        check.add_argument(
+            option,
+            action="append",
+            metavar="CODES",
+            help=f"{effect}: codes, names or prefixes such as MLA2, separated by commas",
+        )
+    check.add_argument("--min-severity", choices=["error", "warning"])
+    check.add_argument("--output-format", choices=["text", "concise", "json"], default="text")
+    check.add_argument(
+        "--show-unresolved", action="store_true", help="list the places that cannot be judged"
+    )
+    check.add_argument(
+        "--exit-zero", action="store_true", help="exit 0 although there are findings"
+    )
+    check.set_defaults(verb=_check)
+
+    rule = verbs.add_parser("rule", help="explain one rule, or list them")
+    rule.add_argument("code", nargs="?", metavar="CODE")
+    rule.set_defaults(verb=_rule)
+
+    contract = verbs.add_parser(
+        "contract", help="show the hooks of a class as the linter sees them"
+    )
+    contract.add_argument("target", nargs="?", metavar="CLASS | PATH")
+    contract.add_argument("--matrix", action="store_true", help="who implements which hook")
+    contract.set_defaults(verb=_contract)
+
+    demo = verbs.add_parser("demo", help="check a small bundled engine with one of each fault")
+    demo.set_defaults(verb=_demo)
+
+    verify = verbs.add_parser("verify", help="import classes and verify their contracts")
+    verify.add_argument("targets", nargs="+", metavar="MODULE:CLASS")
+    verify.set_defaults(verb=_verify)
+    return parser
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    targets, config = _configured(arguments)
+    report = _run(targets, config)
+    code = _write(report, config, arguments.output_format)
+    if arguments.show_unresolved:
+        _write_unresolved(report)
+    return CLEAN if code == FINDINGS and arguments.exit_zero else code
+
+
+def _located(paths: Sequence[str]) -> tuple[tuple[Path, ...], Config]:
+    """The targets that ``paths`` name, and the configuration that governs them."""
+    from lint_rules.config import ConfigError, load_config
+    from lint_rules.target import TargetError, resolve_targets
+
+    try:
+        targets = resolve_targets(paths)
+        return targets, load_config(targets)
+    except (ConfigError, TargetError) as error:
+        raise _UsageError(str(error)) from error
+
+
+def _configured(arguments: argparse.Namespace) -> tuple[tuple[Path, ...], Config]:
+    """The targets of a check and its configuration, the options laid over it."""
+    from dataclasses import replace
+
+    targets, config = _located(arguments.paths)
+    if arguments.select is not None:
+        config = replace(config, select=_codes(arguments.select, "--select"))
+    if arguments.ignore is not None:
+        config = replace(config, ignore=_codes(arguments.ignore, "--ignore"))
+    if arguments.min_severity is not None:
+        config = replace(config, min_severity=arguments.min_severity)
+    return targets, config
+
+
+def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
+    from lint_rules.config import ConfigError, expand_codes
+
+    names = [name.strip() for value in values for name in value.split(",")]
+    try:
+        return expand_codes(names, option)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
+
+
+def _run(targets: Sequence[Path], config: Config) -> Report:
+    from lint_rules.run import check
+
+    if not sys.stderr.isatty():
+        return check(targets, config)
+
+    def progress(message: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{message}")
+        sys.stderr.flush()
+
+    try:
+        return check(targets, config, progress=progress)
+    finally:
+        progress("")
+
+
+def _write(report: Report, config: Config, form: Format) -> int:
+    from lint_rules.output import render, shown, summary
+
+    here = Path.cwd()
+    for failure in report.failures:
+        place = f"{shown(failure.path, here)}:{failure.line}"
+        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
+    if not report.roots:
+        read = ", ".join(shown(str(path), here) for path in config.src) or "the given paths"
+        raise _UsageError(
+            f"no base class of attention backends in {read} ({report.files} files): nothing was "
+            "checked. Name it with bases = ['AttentionBackend'] under [tool.mla-guard] of "
+            "pyproject.toml, or check more of the engine"
+        )
+    if findings := render(report.diagnostics, form, here):
+        print(findings)
+    if form == "text":
+        print(
+            ("\n" if findings else "") + summary(report.diagnostics, report.classes, report.files)
+        )
+    if report.failures:
+        return FAILED
+    return FINDINGS if report.diagnostics else CLEAN
+
+
+def _write_unresolved(report: Report) -> None:
+    from lint_rules.output import shown
+
+    for entry in report.unresolved:
+        path = shown(entry.place.path, Path.cwd())
+        print(f"{path}:{entry.place.line}: not judged: {entry.message}", file=sys.stderr)
+
+
+def _rule(arguments: argparse.Namespace) -> int:
+    from lint_rules.pages import PageError, page, summaries
+
+    try:
+        if arguments.code is None:
+            print(summaries())
+        else:
+            print("\n".join(page(code) for code in _codes([arguments.code], "rule")), end="")
+    except PageError as error:
+        raise _UsageError(str(error)) from error
+    return CLEAN
+
+
+def _contract(arguments: argparse.Namespace) -> int:
+    from lint_rules.contracts import ContractError, main_contract
+
+    is_path = arguments.target is not None and Path(arguments.target).exists()
+    _, config = _located([arguments.target if is_path else "."])
+    try:
+        print(main_contract(arguments.target, arguments.matrix, config))
+    except ContractError as error:
+        raise _UsageError(str(error)) from error
+    return CLEAN
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from lint_rules.config import Config
+    from lint_rules.demo import DESCRIPTION, ENGINE
+
+    print(DESCRIPTION, end="\n\n")
+    config = Config(src=(ENGINE,))
+    code = _write(_run([ENGINE], config), config, "text")
+    return CLEAN if code == FINDINGS else FAILED
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from mla_guard.verify_cli import main_verify
+
+    return main_verify(arguments.targets)

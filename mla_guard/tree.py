@@ -1,0 +1,216 @@
+"""Does a wrapper keep its promises with what it really wraps?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .book import MISSING, declarations, flags_of, has_body, resolve, roots_of
+from .contract import attribute_shape, function_of, name_of, place_of
+from .delegate import delegation_breach
+from .diagnostic import Diagnostic, Place
+from .drift import binding_errors
+from .handed import SUPER, Handed, handed
+from .judge import class_place
+from .words import call_mismatch, missing_delegate, unequal_flag, unexposed_hook
+
+__all__ = ["members", "tree_breaches", "within"]
+
+
+def members(instance: object) -> list[tuple[str, Any]]:
+    """What an instance wraps: the objects of its own hierarchy that it holds, by attribute.
+
+    Held directly or in a list, a tuple or the values of a dict.
+    """
+    family = tuple(root for root, _ in roots_of(type(instance)))
+    found: list[tuple[str, Any]] = []
+    for name, value in _attributes(instance):
+        several = value.values() if isinstance(value, dict) else value
+        if isinstance(several, (list, tuple)) or several is not value:
+            found += [(name, inner) for inner in several if issubclass(type(inner), family)]
+        elif issubclass(type(value), family):
+            found.append((name, value))
+    return [(name, inner) for name, inner in found if inner is not instance]
+
+
+def _attributes(instance: object) -> Iterator[tuple[str, Any]]:
+    yield from list(getattr(instance, "__dict__", {}).items())
+    for owner in type(instance).__mro__:
+        slots = vars(owner).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                value = getattr(instance, name, MISSING)
+                if value is not MISSING:
+                    yield name, value
+
+
+def within(wrapper: object) -> list[Any]:
+    """Everything that an instance wraps, at any depth, each object once."""
+    found: dict[int, Any] = {id(wrapper): wrapper}
+    waiting = [wrapper]
+    while waiting:
+        for _, inner in members(waiting.pop()):
+            if id(inner) not in found:
+                found[id(inner)] = inner
+                waiting.append(inner)
+    return list(found.values())[1:]
+
+
+def tree_breaches(wrapper: object, *, hook: str | None = None) -> list[Diagnostic]:
+    """Every breach between an instance and what it wraps, at any depth.
+
+    With ``hook`` a hook that is handed on to nothing (MLA303) counts for that hook only: an engine
+    that never calls the others is right.
+    """
+    found: list[Diagnostic] = []
+    for outer in (wrapper, *within(wrapper)):
+        if inside := members(outer):
+            found += _handed_on(outer, inside, hook if outer is wrapper else None)
+            found += _unexposed(outer, inside)
+            found += _flags(outer, inside)
+    return list({(d.code, d.message, d.place): d for d in found}.values())
+
+
+def _handed_on(outer: object, inside: list[tuple[str, Any]], only: str | None) -> list[Diagnostic]:
+    cls = type(outer)
+    found = []
+    for name in declarations(cls) | _declared_inside(inside):
+        resolved = resolve(cls, name)
+        function = function_of(resolved[1]) if resolved is not None else None
+        if resolved is None or function is None:
+            continue
+        for call in handed(function):
+            if call.to == SUPER or call.hook not in declarations(cls) | _declared_inside(inside):
+                continue
+            for inner in dict.fromkeys(_Same(i) for held, i in inside if held == call.to):
+                breach = _misfit(
+                    f"{name_of(resolved[0])}.{name}",
+                    Place(function.__code__.co_filename, call.line),
+                    call,
+                    inner.value,
+                    missing=only in (None, name),
+                )
+                if breach is not None:
+                    found.append(breach)
+    return found
+
+
+class _Same:
+    """An object by identity, whatever its ``__eq__`` and ``__hash__``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _declared_inside(inside: list[tuple[str, Any]]) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for _, inner in inside:
+        names.update(declarations(type(inner)))
+    return names
+
+
+def _misfit(
+    caller: str, place: Place, call: Handed, inner: Any, *, missing: bool
+) -> Diagnostic | None:
+    callee = f"{name_of(type(inner))}.{call.hook}"
+    resolved = resolve(type(inner), call.hook)
+    if resolved is None or resolved[1] is None:
+        if getattr(inner, call.hook, None) is not None or call.probed or not missing:
+            return None
+        return missing_delegate(caller=caller, place=place, callee=callee)
+    if call.hook in getattr(inner, "__dict__", {}):
+        return None  # replaced on the instance: what is there is not the class's hook
+    if call.delegated:
+        return delegation_breach(inner, call.hook, call.call, caller, place)
+    shape = attribute_shape(resolved[1])
+    if shape is None or not (reasons := binding_errors(shape, call.call)):
+        return None
+    return call_mismatch(
+        caller=caller,
+        place=place,
+        callee=f"{name_of(resolved[0])}.{call.hook}",
+        shape=shape,
+        callee_place=place_of(resolved[1]),
+        call=call.call,
+        reasons=reasons,
+    )
+
+
+def _unexposed(outer: object, inside: list[tuple[str, Any]]) -> list[Diagnostic]:
+    cls = type(outer)
+    found = []
+    probed = {
+        name
+        for declared_in in (declarations(cls), _declared_inside(inside))
+        for name, declared_by in declared_in.items()
+        if any(hook.optional for _, hook in declared_by)
+    }
+    for name in sorted(probed):
+        for held_as, inner in inside:
+            theirs = resolve(type(inner), name)
+            if theirs is None or not has_body(theirs[1]):
+                continue
+            reason = _why_unexposed(outer, name, inner, theirs[0])
+            if reason:
+                found.append(
+                    unexposed_hook(
+                        wrapper=name_of(cls),
+                        place=class_place(cls),
+                        hook=name,
+                        inner=name_of(type(inner)),
+                        inner_place=place_of(theirs[1]),
+                        held_as=held_as,
+                        reason=reason,
+                    )
+                )
+                break
+    return found
+
+
+def _why_unexposed(outer: object, name: str, inner: Any, inner_owner: type) -> str:
+    mine = resolve(type(outer), name)
+    if mine is None:
+        if getattr(outer, name, None) is not None:
+            return ""
+        return "a probe with hasattr answers no, and nothing is planned"
+    owner, attribute = mine
+    if isinstance(inner, owner) and inner_owner is not owner:
+        return f"it inherits the default of {name_of(owner)}, which the inner backend overrides"
+    if attribute is None or not has_body(attribute):
+        return f"{name_of(owner)}.{name} has no body"
+    return ""
+
+
+def _flags(outer: object, inside: list[tuple[str, Any]]) -> list[Diagnostic]:
+    found = []
+    for name, how in flags_of(type(outer)).items():
+        values = {held: getattr(inner, name) for held, inner in inside if hasattr(inner, name)}
+        if not values or not hasattr(outer, name):
+            continue
+        if how == "same":
+            if len({repr(v) for v in values.values()}) > 1:
+                continue
+            wanted = next(iter(values.values()))
+        else:
+            wanted = any(values.values()) if how == "any" else all(values.values())
+        mine = getattr(outer, name)
+        if mine != wanted:
+            found.append(
+                unequal_flag(
+                    wrapper=name_of(type(outer)),
+                    place=class_place(type(outer)),
+                    flag=name,
+                    mine=mine,
+                    wanted=wanted,
+                    reasons=[f"{held}.{name} is {value!r}" for held, value in values.items()],
+                )
+            )
+    return found

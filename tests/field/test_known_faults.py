@@ -1,0 +1,119 @@
+"""Faults that shipped in SGLang, each found in the release that has it, both ends named."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import pytest
+
+from lint_rules.config import Config
+from lint_rules.run import check
+from mla_guard.diagnostic import Diagnostic
+from tests.field.wheels import unpacked
+
+pytestmark = pytest.mark.field
+
+ATTENTION = "sglang/srt/layers/attention"
+FORWARD_MHA = "sglang/srt/models/deepseek_common/attention_forward_methods/forward_mha.py"
+
+
+class Fault(NamedTuple):
+    """A finding that a release must yield; ``mentions`` stand in its text."""
+
+    release: str
+    code: str
+    severity: str
+    symbol: str
+    path: str
+    mentions: tuple[str, ...]
+
+
+FAULTS = [
+    Fault(
+        "0.5.12.post1",
+        "MLA202",
+        "error",
+        "TRTLLMMLABackend.init_mha_chunk_metadata",
+        f"{ATTENTION}/trtllm_mla_backend.py",
+        ("mha_chunk_kv_cache", "enable_chunk_kv", f"{ATTENTION}/flashinfer_mla_backend.py"),
+    ),
+    Fault(
+        "0.5.12.post1",
+        "MLA301",
+        "error",
+        "HybridLinearAttnBackend.init_mha_chunk_metadata",
+        f"{ATTENTION}/hybrid_linear_attn_backend.py",
+        ("init_mha_chunk_metadata", FORWARD_MHA),
+    ),
+    Fault(
+        "0.5.13",
+        "MLA101",
+        "error",
+        "TRTLLMMLABackend.init_mha_chunk_metadata",
+        f"{ATTENTION}/trtllm_mla_backend.py",
+        (
+            "drops 'disable_flashinfer_ragged' (position 2)",
+            f"{ATTENTION}/flashinfer_mla_backend.py",
+        ),
+    ),
+    Fault(
+        "0.5.13",
+        "MLA102",
+        "error",
+        "HybridLinearAttnBackend.init_mha_chunk_metadata",
+        f"{ATTENTION}/hybrid_linear_attn_backend.py",
+        ("disable_flashinfer_ragged", f"{ATTENTION}/trtllm_mla_backend.py"),
+    ),
+    Fault(
+        "0.5.16",
+        "MLA301",
+        "error",
+        "HybridAttnBackend.init_mha_chunk_metadata",
+        f"{ATTENTION}/hybrid_attn_backend.py",
+        ("init_mha_chunk_metadata", FORWARD_MHA, "HybridLinearAttnBackend"),
+    ),
+    Fault(
+        "0.5.23",
+        "MLA303",
+        "error",
+        "DotsSWAMLAAttnBackend.init_mha_chunk_metadata",
+        f"{ATTENTION}/dots_hybrid_backend.py",
+        ("FlashAttentionBackend",),
+    ),
+    Fault(
+        "0.5.23",
+        "MLA202",
+        "error",
+        "TRTLLMMLABackend.init_mha_chunk_metadata",
+        f"{ATTENTION}/trtllm_mla_backend.py",
+        ("mha_chunk_kv_cache", "disable_chunked_prefix_cache"),
+    ),
+    Fault(
+        "0.5.23",
+        "MLA102",
+        "warning",
+        "FlashMLABackend.__init__",
+        f"{ATTENTION}/flashmla_backend.py",
+        (),
+    ),
+]
+
+
+@lru_cache(maxsize=1)
+def findings(release: str) -> tuple[Diagnostic, ...]:
+    sources = unpacked("sglang", release)
+    report = check([sources], Config(src=(sources,), root=sources))
+    assert report.failures == ()
+    return report.diagnostics
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.release} {f.code} {f.symbol}")
+def test_the_fault_is_found(fault: Fault) -> None:
+    prefix = f"{unpacked('sglang', fault.release)}/"
+    found = [d for d in findings(fault.release) if (d.code, d.symbol) == (fault.code, fault.symbol)]
+    assert [(d.severity, d.place.path.removeprefix(prefix)) for d in found] == [
+        (fault.severity, fault.path)
+    ]
+    text = found[0].text()
+    assert [words for words in fault.mentions if words not in text] == []

@@ -1,0 +1,137 @@
+"""From the command line through to the findings, on a small engine on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mla_guard.cli import main
+
+BASE = """\
+class AttentionBackend:
+    def plan(self, batch, flag=False):
+        self.batch = batch
+"""
+CHILD = """\
+from engine.base import AttentionBackend
+
+
+class {name}(AttentionBackend):
+    def plan(self, batch):
+        self.batch = batch
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a base, two children that drop a parameter, and a file without backends."""
+    (tmp_path / "engine" / "children").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.mla-guard]\n")
+    (tmp_path / "engine" / "base.py").write_text(BASE)
+    (tmp_path / "engine" / "children" / "first.py").write_text(CHILD.format(name="First"))
+    (tmp_path / "engine" / "second.py").write_text(CHILD.format(name="Second"))
+    (tmp_path / "engine" / "third.py").write_text(
+        CHILD.format(name="Third").replace("batch):", "batch, flag=False):")
+    )
+    (tmp_path / "engine" / "tools.py").write_text("def add(a, b):\n    return a + b\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str, exit_code: int) -> list[str]:
+    """``path:line code`` of each finding of a check with these arguments."""
+    assert main(["check", "--output-format", "json", *arguments]) == exit_code
+    findings = json.loads(capsys.readouterr().out)
+    return [f"{f['path']}:{f['line']} {f['code']}" for f in findings]
+
+
+FIRST = "engine/children/first.py:5 MLA101"
+SECOND = "engine/second.py:5 MLA101"
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_path_narrows_the_report_not_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert found(capsys, exit_code=1) == [FIRST, SECOND]
+    assert found(capsys, "engine/children", exit_code=1) == [FIRST]
+    assert found(capsys, "engine/second.py", exit_code=1) == [SECOND]
+    assert found(capsys, "engine/second.py", "engine/children", exit_code=1) == [FIRST, SECOND]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_file_without_backends_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert found(capsys, "engine/tools.py", exit_code=0) == []
+    assert found(capsys, "engine/third.py", exit_code=0) == []
+
+
+def test_a_broken_backend_is_named_and_the_rest_is_checked(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (engine / "engine" / "broken.py").write_text(CHILD.format(name="Broken") + "    def (self):\n")
+    assert main(["check", "--output-format", "concise"]) == 2
+    output = capsys.readouterr()
+    assert [line.split(" ")[0] for line in output.out.splitlines()] == [
+        "engine/children/first.py:5:5:",
+        "engine/second.py:5:5:",
+    ]
+    assert output.err.startswith("engine/broken.py:7: cannot be checked: ")
+
+
+def test_a_broken_file_without_backends_does_not_matter(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (engine / "engine" / "broken.py").write_text("def (self):\n")
+    assert found(capsys, "engine/second.py", exit_code=1) == [SECOND]
+
+
+def test_no_base_class_in_the_project_is_2(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (engine / "engine" / "base.py").unlink()
+    for child in ("children/first.py", "second.py", "third.py"):
+        (engine / "engine" / child).unlink()
+    assert main(["check"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "mla-guard: error: no base class of attention backends in . (1 file"
+    )
+
+
+def test_bases_name_another_root(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (engine / "engine").rglob("*.py"):
+        path.write_text(path.read_text().replace("AttentionBackend", "Root"))
+    assert main(["check"]) == 2
+    capsys.readouterr()
+    for base in ("Root", "engine.base.Root"):
+        (engine / "pyproject.toml").write_text(f"[tool.mla-guard]\nbases = ['{base}']\n")
+        assert found(capsys, exit_code=1) == [FIRST, SECOND]
+
+
+def test_excluded_files_are_not_read(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (engine / "pyproject.toml").write_text("[tool.mla-guard]\nexclude = ['children/']\n")
+    assert found(capsys, exit_code=1) == [SECOND]
+
+
+def test_rules_can_be_selected_and_ignored(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert found(capsys, "--select", "MLA2", exit_code=0) == []
+    assert found(capsys, "--ignore", "hook-signature-drift", exit_code=0) == []
+    assert found(capsys, "--select", "MLA101", exit_code=1) == [FIRST, SECOND]
+
+
+def test_an_ignore_suppresses_its_finding(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    second = engine / "engine" / "second.py"
+    text = second.read_text()
+    ignore = "# mla-guard: ignore[MLA101] no caller passes it"
+    second.write_text(text.replace("batch):", f"batch):  {ignore}"))
+    assert found(capsys, exit_code=1) == [FIRST]
+    second.write_text(text.replace("batch):", f"batch, flag=False):  {ignore}"))
+    assert found(capsys, exit_code=1) == [FIRST, "engine/second.py:5 MLA001"]
+    assert found(capsys, "--min-severity", "error", "engine/second.py", exit_code=0) == []
+    assert found(capsys, "--select", "MLA2,MLA001", exit_code=0) == []
+
+
+def test_the_sources_are_not_imported(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (engine / "engine" / "__init__.py").write_text("raise SystemExit('imported')\n")
+    assert found(capsys, exit_code=1) == [FIRST, SECOND]

@@ -1,0 +1,82 @@
+"""The bundled engine shows each rule once, whatever its names are."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lint_rules.config import Config
+from lint_rules.demo import DESCRIPTION, ENGINE
+from lint_rules.profiles import BACKEND_ROOTS, COMPANION_ROOTS
+from lint_rules.run import check
+from mla_guard.cli import main
+from mla_guard.diagnostic import LINT_RULES, Diagnostic
+from tests.lint.renaming import Renaming
+
+FAULTS = [rule for rule in LINT_RULES if not rule.startswith("MLA0")]
+
+
+def findings(engine: Path) -> list[Diagnostic]:
+    report = check([engine], Config(src=(engine,), root=engine))
+    assert report.failures == ()
+    return list(report.diagnostics)
+
+
+def test_each_fault_is_found_once_and_as_an_error() -> None:
+    found = findings(ENGINE)
+    assert sorted(d.code for d in found) == FAULTS
+    assert {d.severity for d in found} == {"error"}
+
+
+def test_each_finding_stands_where_the_fault_is() -> None:
+    found = {d.code: (Path(d.place.path).name, d.symbol) for d in findings(ENGINE)}
+    assert found == {
+        "MLA101": ("trtllm_mla.py", "TRTLLMMLABackend.init_mha_chunk_metadata"),
+        "MLA102": ("wrappers.py", "HybridLinearBackend.init_mha_chunk_metadata"),
+        "MLA201": ("flashmla.py", "FlashMLABackend.init_cuda_graph_state"),
+        "MLA202": ("trtllm_mla.py", "TRTLLMMLABackend.init_mha_chunk_metadata"),
+        "MLA203": ("tokenspeed_mla.py", "TokenspeedMLABackend.__init__"),
+        "MLA301": ("wrappers.py", "TwoBatchBackend"),
+        "MLA302": ("wrappers.py", "TwoBatchBackend"),
+        "MLA303": ("wrappers.py", "SlidingWindowBackend.init_mha_chunk_metadata"),
+    }
+
+
+def test_no_name_matters(tmp_path: Path) -> None:
+    files = sorted(ENGINE.glob("*.py"))
+    renaming = Renaming(
+        [file.read_text(encoding="utf-8") for file in files],
+        keep=[*BACKEND_ROOTS, *COMPANION_ROOTS, "ABC", "abstractmethod"],
+    )
+    assert len(renaming) > 80
+    engine = tmp_path / "engine"
+    engine.mkdir()
+    for file in files:
+        text = renaming.apply(file.read_text(encoding="utf-8"))
+        ast.parse(text)
+        (engine / file.name).write_text(text, encoding="utf-8")
+
+    def told(finding: Diagnostic, directory: Path) -> str:
+        text = finding.text().replace(f"{directory}/", "")
+        return renaming.undo(text)
+
+    original = [told(finding, ENGINE) for finding in findings(ENGINE)]
+    assert [told(finding, engine) for finding in findings(engine)] == original
+
+
+def test_the_verb_prints_every_finding_and_exits_0(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = shutil.copytree(ENGINE, tmp_path / "engine")
+    monkeypatch.setattr("lint_rules.demo.ENGINE", engine)
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert output.out.startswith(f"{DESCRIPTION}\n\nengine/")
+    assert output.out.endswith("\nFound 8 errors in 9 backend classes (12 files).\n")
+    for finding in findings(engine):
+        assert finding.headline().replace(f"{tmp_path}/", "") in output.out

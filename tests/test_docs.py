@@ -1,0 +1,58 @@
+"""The README holds: its commands are what CI runs, its tables and settings are the real ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lint_rules.config import load_config
+from mla_guard.diagnostic import LINT_RULES
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def fences(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def steps_of_ci() -> list[str]:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix("step ") for line in lines if line.startswith("step ")]
+
+
+def test_ci_runs_the_first_two_commands_of_the_readme() -> None:
+    demo, tests, *_ = fences("console")
+    linters = [".venv/bin/ruff check", ".venv/bin/ruff format --check", ".venv/bin/mypy"]
+    venv, *install, run = tests.strip().split(" && ")
+    assert steps_of_ci() == [*demo.strip().split(" && "), *install, *linters, run]
+    assert demo.startswith(venv)
+
+
+def test_the_first_command_installs_no_torch() -> None:
+    assert "torch" not in fences("console")[0]
+
+
+def test_every_rule_stands_in_the_table() -> None:
+    rows = re.findall(r"^\| (MLA\d{3}) \| ([a-z-]+) \|", README, re.MULTILINE)
+    assert sorted(rows) == sorted(LINT_RULES.items())
+
+
+def test_the_settings_shown_are_accepted(tmp_path: Path) -> None:
+    [settings] = fences("toml")
+    (tmp_path / "python" / "engine").mkdir(parents=True)
+    # Without the example's installed engine.
+    text = settings.replace(', "sglang"', "")
+    (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+    config = load_config([tmp_path / "python"])
+    assert config.select == ("MLA101", "MLA102", "MLA201", "MLA202", "MLA203")
+    assert config.ignore == ("MLA102",)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_point_at_files_that_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    assert [target for target in targets if not (ROOT / target).exists()] == []
