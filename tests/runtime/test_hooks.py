@@ -379,10 +379,10 @@ def test_verify_needs_its_draft() -> None:
 @pytest.mark.parametrize("hook", ["init_cuda_graph_state", "init_mha_chunk_metadata"])
 def test_a_base_backend_names_the_hook_that_it_lacks(hook: str) -> None:
     class Eager(AttentionBackend):
-        def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):  # type: ignore[no-untyped-def]
-            return q
+        """Everything but graphs and chunks."""
 
-        forward_extend = forward_decode
+        forward_decode = TorchMLABackend.forward_decode
+        forward_extend = TorchMLABackend.forward_extend
 
     arguments = (1, 1) if hook == "init_cuda_graph_state" else (ForwardBatch.idle(),)
     with pytest.raises(NotImplementedError, match="Eager does not"):

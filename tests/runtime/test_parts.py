@@ -320,9 +320,7 @@ def test_a_ragged_plan_is_checked() -> None:
     with pytest.raises(ValueError, match="nonempty batch"):
         ragged.plan(RaggedPlan(indptr[:1], indptr[:1], 4, 4, 8, 8, True, 1.0, torch.float32))
     ragged.plan(RaggedPlan(indptr, indptr, 4, 4, 8, 8, True, 1.0, torch.float32))
-    with pytest.raises(
-        ValueError, match=r"k.shape\[0\] \(1\) does not match kv_indptr"
-    ):
+    with pytest.raises(ValueError, match=r"k.shape\[0\] \(1\) does not match kv_indptr"):
         ragged.run(q, k[:1], k)
     with pytest.raises(ValueError, match=r"k has shape \[2, 3, 8\]"):
         ragged.run(q, k[:, :3], k)
