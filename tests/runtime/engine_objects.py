@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from mla_runtime import ForwardBatch
 
@@ -94,8 +94,6 @@ class _Anything:
 
 
 class _StubModule(ModuleType):
-    __path__: ClassVar[list[str]] = []
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -114,7 +112,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        return _StubModule(spec.name)
+        stub = _StubModule(spec.name)
+        stub.__path__ = []
+        return stub
 
     def exec_module(self, module: ModuleType) -> None:
         """A stub has no body."""
