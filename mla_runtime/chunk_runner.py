@@ -27,6 +27,7 @@ class FlashInferMhaChunkKVRunner:
         self.shape = attn_backend.shape
         self.device = attn_backend.device
         self.kernels = attn_backend.kernels
+        self.enable_chunk_kv = attn_backend.enable_chunk_kv
         self.ragged_wrapper = attn_backend.prefill_wrapper_ragged
         self.chunk_ragged_wrappers: list[RaggedAttention] = []
 
@@ -35,9 +36,14 @@ class FlashInferMhaChunkKVRunner:
     ) -> None:
         """Plan every chunk, and the new tokens unless ``disable_flashinfer_ragged``.
 
+        Where the configuration disables chunks, a batch that was not cut has nothing to plan: its
+        prefix is attended in the absorbed form.
+
         Raises:
-            ValueError: the batch's prefix was not cut into chunks first.
+            ValueError: chunks are enabled and the batch's prefix was not cut first.
         """
+        if forward_batch.num_prefix_chunks is None and not self.enable_chunk_kv:
+            return
         prefix_lens = forward_batch.extend_prefix_lens
         extend_lens_cpu = forward_batch.extend_seq_lens_cpu
         cu_seq_lens = forward_batch.prefix_chunk_cu_seq_lens

@@ -268,8 +268,6 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             ValueError: chunks are enabled and the batch was not cut.
         """
         self._refuse_prefill_if_skipped(Phase.EXTEND, "init_mha_chunk_metadata")
-        if forward_batch.num_prefix_chunks is None and not self.enable_chunk_kv:
-            return
         self.mha_chunk_kv_cache.update_wrapper(forward_batch, disable_flashinfer_ragged)
 
     def forward_extend(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mla_guard import hook
 from mla_runtime.attention_form import AttentionForm
 from mla_runtime.captured_prefill import in_captured_prefill
 from mla_runtime.errors import refusal
@@ -116,6 +117,11 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         self.block_graph_metadata: dict[tuple[Phase, int], TRTLLMMLADecodeMetadata] = {}
         self.decode_cuda_graph_kv_indices: torch.Tensor | None = None
 
+    @hook(
+        phase=("prefill", "verify", "draft_extend"),
+        requires=("prefill_wrapper_paged", "prefill_wrapper_ragged", "indices_updater_prefill"),
+        assumes="not self.skip_prefill",
+    )
     def init_forward_metadata(self, forward_batch: ForwardBatchLike) -> None:
         """Plan one eager pass: a block table, or the lengths of a ragged prefill.
 
@@ -279,6 +285,10 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         self.block_graph_metadata[phase, batch_size] = metadata
         return metadata
 
+    @hook(
+        requires=("mha_chunk_kv_cache", "prefill_wrapper_ragged"),
+        assumes="not self.skip_prefill",
+    )
     def init_mha_chunk_metadata(
         self, forward_batch: ForwardBatchLike, disable_flashinfer_ragged: bool = False
     ) -> None:
