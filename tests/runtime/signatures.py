@@ -48,7 +48,8 @@ def read_signatures(project: str, root: Path) -> dict[str, list[list[Any]]]:
         if "triton" in path.relative_to(root).parts:
             continue  # Triton's own merge_state is another function of the same name
         text = path.read_text(encoding="utf-8")
-        wanted = [e for e in ENTRIES[project] if f"{e.split('.')[0]}" in text]
+        names = {e: e.split(".")[0] for e in ENTRIES[project]}
+        wanted = [e for e, n in names.items() if f"def {n}(" in text or f"class {n}:" in text]
         if not wanted:
             continue
         for name, node in _definitions(ast.parse(text)):

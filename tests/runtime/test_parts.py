@@ -170,11 +170,11 @@ def test_a_workspace_is_one_per_device_and_kind() -> None:
 
 def test_a_workspace_grows_and_the_outgrown_one_stays_alive() -> None:
     small = workspace(CPU, WorkspaceKind.TOKENSPEED, 16)
-    pointer = small.data_ptr()
-    large = workspace(CPU, WorkspaceKind.TOKENSPEED, 64)
-    assert large.numel() == 64
+    pointer, size = small.data_ptr(), small.numel()
+    large = workspace(CPU, WorkspaceKind.TOKENSPEED, size + 64)
+    assert large.numel() == size + 64
     assert workspace(CPU, WorkspaceKind.TOKENSPEED, 8) is large
-    assert small.data_ptr() == pointer
+    assert (small.data_ptr(), small.numel()) == (pointer, size)
 
 
 def test_counters_are_sized_as_trtllm_sizes_them() -> None:
