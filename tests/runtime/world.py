@@ -48,6 +48,7 @@ class World:
     kv_scale: float = 0.03
     settings: EngineSettings = field(default_factory=EngineSettings)
     layer_id: int = 1
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.seed)
@@ -62,9 +63,10 @@ class World:
             self.config.qk_rope_head_dim,
             layer_num=2,
             dtype=self.kv_dtype or self.dtype,
+            device=self.device,
             kv_scales=[1.0, self.kv_scale] if fp8 else None,
         )
-        self.req_to_token = ReqToTokenPool(self.requests, self.config.context_len)
+        self.req_to_token = ReqToTokenPool(self.requests, self.config.context_len, self.device)
         self.allocator = SlotAllocator(size, self.page_size, order)
         self.runner = ModelRunner(
             self.config,
@@ -73,6 +75,7 @@ class World:
             dtype=self.dtype,
             kv_cache_dtype=self.kv_dtype,
             page_size=self.page_size,
+            device=self.device,
             server_args=self.settings,
         )
         heads, per_head = (
@@ -83,7 +86,8 @@ class World:
             self.config.kv_lora_rank**-0.5
         )
         self.weight = self.weight.to(self.dtype)
-        self.heads = LatentHeads(self.weight, self.config.qk_nope_head_dim, self.config.v_head_dim)
+        self.heads = self.heads_on(self.weight)
+        self.device_heads = self.heads_on(self.weight.to(self.device))
         self.core = MlaCore(
             self.config.absorbed_layer(self.layer_id),
             self.config.mha_layer(self.layer_id),
@@ -93,6 +97,9 @@ class World:
         self.slots: dict[int, list[int]] = {}
         self.latent: dict[int, torch.Tensor] = {}
         self.k_pe: dict[int, torch.Tensor] = {}
+
+    def heads_on(self, weight: torch.Tensor) -> LatentHeads:
+        return LatentHeads(weight, self.config.qk_nope_head_dim, self.config.v_head_dim)
 
     def forget(self) -> None:
         """Let every request go, as an engine does between batches; the pool keeps its bytes."""
@@ -128,9 +135,9 @@ class World:
         latent, k_pe = self.new_rows(request, len(slots))
         self.pool.set_mla_kv_buffer(
             self.core.absorbed,
-            torch.tensor(slots, dtype=torch.int64),
-            latent[:, None],
-            k_pe[:, None],
+            torch.tensor(slots, dtype=torch.int64, device=self.device),
+            latent[:, None].to(self.device),
+            k_pe[:, None].to(self.device),
         )
 
     def pass_of(self, mode: ForwardMode, prefix_lens: list[int], q_lens: list[int]) -> Pass:
@@ -180,18 +187,18 @@ class World:
     ) -> ForwardBatch:
         seq_lens = [p + q for p, q in zip(prefix_lens, q_lens, strict=True)]
         if mode is ForwardMode.DECODE:
-            return ForwardBatch.decode(requests, seq_lens, slots)
+            return ForwardBatch.decode(requests, seq_lens, slots, self.device)
         if mode is ForwardMode.TARGET_VERIFY:
-            return ForwardBatch.target_verify(requests, prefix_lens, q_lens[0], slots)
+            return ForwardBatch.target_verify(requests, prefix_lens, q_lens[0], slots, self.device)
         if mode is ForwardMode.DRAFT_EXTEND_V2:
-            return ForwardBatch.draft_extend(requests, prefix_lens, q_lens, slots)
-        return ForwardBatch.extend(requests, prefix_lens, q_lens, slots, forward_mode=mode)
+            return ForwardBatch.draft_extend(requests, prefix_lens, q_lens, slots, self.device)
+        return ForwardBatch.extend(requests, prefix_lens, q_lens, slots, self.device, mode)
 
     def stored(self, request: int) -> tuple[torch.Tensor, torch.Tensor]:
         """What the pool holds of a request, dequantised, in float64: the reference for fp8."""
         known = self.latent[request].shape[0]
         slots = torch.tensor(self.slots[request][:known], dtype=torch.int64)
-        rows = self.pool.get_key_buffer(self.layer_id)[slots, 0].double()
+        rows = self.pool.get_key_buffer(self.layer_id).cpu()[slots, 0].double()
         rows = rows * self.pool.kv_scale(self.layer_id)
         rank = self.config.kv_lora_rank
         return rows[:, :rank], rows[:, rank:]
@@ -229,11 +236,8 @@ class Pass:
             taken,
             backend,
             self.batch,
-            self.world.heads,
-            self.q_nope,
-            self.q_pe,
-            self.latent,
-            self.k_pe,
+            self.world.device_heads,
+            *(x.to(self.world.device) for x in (self.q_nope, self.q_pe, self.latent, self.k_pe)),
         )
 
     def expected(

@@ -1,0 +1,111 @@
+"""Planning and running, per phase and backend: ``python -m tests.bench.bench_runtime --help``.
+
+Medians over random data after a warm-up, on scattered pages. GPU times are by events, with the
+inputs of a step larger than the L2; host times are of ``init_forward_metadata``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from mla_runtime import (
+    AttentionForm,
+    EngineSettings,
+    ForwardMode,
+    MlaModelConfig,
+    create_backend,
+)
+from mla_runtime.create import kernels_of
+from mla_runtime.mla_core import plan_form
+from tests.runtime.world import World
+
+SHAPES = {
+    "decode": (ForwardMode.DECODE, 1, AttentionForm.MLA),
+    "target verify": (ForwardMode.TARGET_VERIFY, 4, AttentionForm.MLA),
+    "extend, absorbed": (ForwardMode.EXTEND, 64, AttentionForm.MLA),
+    "extend, chunks": (ForwardMode.EXTEND, 64, AttentionForm.MHA_CHUNKED_KV),
+    "extend, one shot": (ForwardMode.EXTEND, 64, AttentionForm.MHA_ONE_SHOT),
+}
+
+
+def timed(step: Callable[[], object], device: str, repeats: int) -> float:
+    """Median milliseconds of a step."""
+    step()
+    times = []
+    for _ in range(repeats):
+        if device == "cuda":
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            step()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end))
+        else:
+            begin = time.perf_counter()
+            step()
+            times.append(1e3 * (time.perf_counter() - begin))
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", default="auto")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--heads", type=int, nargs="+", default=[16])
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--context", type=int, default=512)
+    parser.add_argument("--page-size", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=10)
+    given = parser.parse_args()
+    dtype = torch.bfloat16 if given.device == "cuda" else torch.float32
+    print(f"{given.device}, {dtype}, batch {given.batch}, context {given.context}")
+    print(f"{'heads':>5}  {'phase':<18}{'kernels':<14}{'plan ms':>9}{'layer ms':>10}{'tokens/s':>12}")
+    for heads in given.heads:
+        for phase, (mode, queries, form) in SHAPES.items():
+            config = MlaModelConfig(
+                num_attention_heads=heads, context_len=given.context + queries + given.page_size
+            )
+            world = World(
+                config,
+                dtype,
+                page_size=given.page_size,
+                pages=given.batch * (-(-(given.context + queries) // given.page_size) + 1),
+                requests=given.batch,
+                device=given.device,
+                # Block-table backends attend a prefix in the absorbed form only where this is set.
+                settings=EngineSettings(disable_chunked_prefix_cache=form is AttentionForm.MLA),
+            )
+            one_pass = world.pass_of(
+                mode, [given.context] * given.batch, [queries] * given.batch
+            )
+            backend = create_backend(given.backend, world.runner)
+            plan = timed(
+                lambda: backend.init_forward_metadata(one_pass.batch), given.device, given.repeats
+            )
+            plan_form(backend, one_pass.batch, world.core.req_to_token, 1 << 17, form)
+            inputs = [
+                x.to(given.device)
+                for x in (one_pass.q_nope, one_pass.q_pe, one_pass.latent, one_pass.k_pe)
+            ]
+            layer = timed(
+                lambda: world.core.attend(
+                    form, backend, one_pass.batch, world.device_heads, *inputs
+                ),
+                given.device,
+                given.repeats,
+            )
+            rate = 1e3 * given.batch * queries / layer
+            print(
+                f"{heads:>5}  {phase:<18}{kernels_of(backend):<14}{plan:>9.3f}{layer:>10.3f}"
+                f"{rate:>12,.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
