@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mla_runtime.kernels.protocol import PagedMla, RaggedAttention
 
-__all__ = ["FlashInferPlannedKernels", "FlashInferRagged", "ragged_backend"]
+__all__ = ["FlashInferPlannedKernels", "FlashInferRagged", "merged_heads", "ragged_backend"]
 
 _FA2_OR_NEWER: frozenset[Capability] = frozenset(
     {(8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1)}
@@ -29,6 +29,17 @@ def ragged_backend(capability: Capability) -> str:
     if capability == (9, 0):
         return "fa3"
     return "cutlass" if capability in ((10, 0), (10, 3)) else "fa2"
+
+
+def merged_heads(heads: int, dim: int) -> int:
+    """Heads that ``flashinfer.merge_state`` takes per token: one thread block holds all of them.
+
+    A block has ``dim / max(8, dim / 32)`` threads per head (``cascade.cuh``, 0.6.18.post1, 16-bit)
+    and at most 1024, so that 128 heads of 128 fail to launch. Rows are independent, so that a
+    token's heads may go as several rows.
+    """
+    per_head = max(1, dim // max(8, dim // 32))
+    return max(g for g in range(1, heads + 1) if heads % g == 0 and g * per_head <= 1024)
 
 
 class FlashInferRagged:
@@ -128,5 +139,12 @@ class FlashInferPlannedKernels:
         out_b: torch.Tensor,
         lse_b: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        out, lse = self._library.merge_state(out_a, to_base2(lse_a), out_b, to_base2(lse_b))
-        return out, canonical_lse(lse, base2=True)
+        tokens, heads, dim = out_a.shape
+        group = merged_heads(heads, dim)
+        out, lse = self._library.merge_state(
+            out_a.reshape(-1, group, dim),
+            to_base2(lse_a).reshape(-1, group),
+            out_b.reshape(-1, group, dim),
+            to_base2(lse_b).reshape(-1, group),
+        )
+        return out.view(tokens, heads, dim), canonical_lse(lse.view(tokens, heads), base2=True)

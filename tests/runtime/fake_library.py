@@ -252,6 +252,8 @@ def _merge_state(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     assert v_a.dtype == v_b.dtype
     assert v_a.dtype in (torch.bfloat16, torch.float16)
+    _, heads, dim = v_a.shape
+    assert heads * dim // max(8, dim // 32) <= 1024, "invalid argument: a block of 1024 threads"
     largest = torch.maximum(s_a, s_b)
     weight_a, weight_b = torch.exp2(s_a - largest), torch.exp2(s_b - largest)
     total = weight_a + weight_b

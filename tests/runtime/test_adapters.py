@@ -22,6 +22,7 @@ from mla_runtime.kernels.flashinfer_blocks import FlashInferBlockKernels
 from mla_runtime.kernels.flashinfer_library import check_version
 from mla_runtime.kernels.flashinfer_paged import kernel_heads, paged_backend
 from mla_runtime.kernels.flashinfer_planned import FlashInferPlannedKernels, ragged_backend
+from mla_runtime.kernels.softmax import merge_state
 from mla_runtime.kernels.tokenspeed_blocks import TokenspeedBlockKernels
 from tests.runtime import fake_library
 from tests.runtime.signatures import RELEASES
@@ -270,6 +271,17 @@ def test_causal_heads_are_padded_to_divide_a_tile(heads: int, launched: int) -> 
     assert kernel_heads(heads, causal=True, max_q=2) == launched
     assert kernel_heads(heads, causal=True, max_q=1) == heads
     assert kernel_heads(heads, causal=False, max_q=9) == heads
+
+
+@pytest.mark.parametrize("heads", [1, 12, 20, 64, 96, 128])
+def test_states_of_more_heads_than_a_thread_block_holds_are_merged(heads: int) -> None:
+    """``flashinfer.merge_state`` of 128 heads of 128 fails to launch on a GPU."""
+    a, b = (torch.randn(3, heads, 128).bfloat16() for _ in range(2))
+    lse_a, lse_b = torch.randn(3, heads), torch.randn(3, heads)
+    out, lse = planned()[0].merge_state(a, lse_a, b, lse_b)
+    expected, expected_lse = merge_state(a.double(), lse_a.double(), b.double(), lse_b.double())
+    assert relative_error(out, expected) <= 1e-2
+    assert relative_error(lse, expected_lse) <= 1e-6
 
 
 def test_more_than_128_causal_heads_are_refused() -> None:

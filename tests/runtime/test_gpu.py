@@ -314,10 +314,11 @@ def test_ragged_lse_and_rows_without_a_key(causal: bool) -> None:
     assert_out_close(gpu_out, out)
 
 
-def test_merging_states() -> None:
-    kernels = FlashInferMLAAttnBackend(World(model(16), device=DEVICE).runner).kernels
-    a, b = (torch.randn(64, 16, 128).bfloat16() for _ in range(2))
-    lse_a, lse_b = (torch.randn(64, 16) * 5 for _ in range(2))
+@pytest.mark.parametrize("heads", [12, 16, 128])
+def test_merging_states(heads: int) -> None:
+    kernels = FlashInferMLAAttnBackend(World(model(heads), device=DEVICE).runner).kernels
+    a, b = (torch.randn(64, heads, 128).bfloat16() for _ in range(2))
+    lse_a, lse_b = (torch.randn(64, heads) * 5 for _ in range(2))
     lse_a[:8], lse_b[4:12] = -math.inf, -math.inf
     a[:8], b[4:12] = 0.0, 0.0
     out, lse = merge_state(a, lse_a, b, lse_b)
