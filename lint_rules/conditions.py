@@ -43,6 +43,7 @@ __all__ = [
 TRUE: Expr = Const("True")
 FALSE: Expr = Const("False")
 _MOST_ATOMS = 22
+_MIRRORED = {"==": "==", "is": "is", "<": ">", ">": "<"}
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in", ">=": "<", "<=": ">"}
 
 
@@ -138,8 +139,8 @@ def _comparison(expr: Compare) -> Expr:
     left, op, right = expr.left, expr.op, expr.right
     if op in _NEGATED:
         return negation(formula(Compare(left, _NEGATED[op], right)))
-    if isinstance(left, Const) and not isinstance(right, Const) and op in {"==", "is"}:
-        left, right = right, left
+    if isinstance(left, Const) and not isinstance(right, Const) and op in _MIRRORED:
+        left, op, right = right, _MIRRORED[op], left
     if isinstance(left, Const) and isinstance(right, Const):
         known = _constants(left.text, op, right.text)
         if known is not None:
@@ -151,9 +152,8 @@ def _comparison(expr: Compare) -> Expr:
         truth = formula(left)
         return truth if right.text == "True" else negation(truth)
     if right == Const("None") and op in {"==", "is"}:
-        if isinstance(left, Call) and isinstance(left.func, Name) and left.func.id == "getattr":
-            if len(left.args) == 3:
-                return _getattr(left, lambda e: formula(Compare(e, "is", Const("None"))))
+        if isinstance(left, Call) and left.func == Name("getattr") and len(left.args) == 3:
+            return _getattr(left, lambda e: formula(Compare(e, "is", Const("None"))))
         if isinstance(left, IfElse):
             test = formula(left.test)
             return disjunction(
@@ -352,7 +352,7 @@ def show(expr: Expr) -> str:
 
 
 def _show(expr: Expr, level: int) -> str:
-    """``level``: 0 anything, 1 inside ``or``, 2 inside ``and``, 3 inside ``not`` or a comparison."""
+    """``level``: 0 anywhere, 1 in an ``or``, 2 in an ``and``, 3 in a ``not`` or a comparison."""
     if isinstance(expr, Name):
         return expr.id.rpartition(":")[2]
     if isinstance(expr, Const):
@@ -366,8 +366,8 @@ def _show(expr: Expr, level: int) -> str:
         parts += ["**..."] * expr.double_star
         return f"{_show(expr.func, 3)}({', '.join(parts)})"
     if isinstance(expr, Item):
-        inner = _show(expr.index, 0) if expr.index is not None else "..."
-        return f"{_show(expr.value, 3)}[{inner}]"
+        index = _show(expr.index, 0) if expr.index is not None else "..."
+        return f"{_show(expr.value, 3)}[{index}]"
     if isinstance(expr, Seq):
         return f"({', '.join(_show(i, 0) for i in expr.items)})"
     if isinstance(expr, Opaque):
@@ -387,8 +387,8 @@ def _show(expr: Expr, level: int) -> str:
     elif isinstance(expr, Or):
         text, own = " or ".join(_show(i, 1) for i in expr.items), 1
     else:
-        text = (
-            f"{_show(expr.then, 1)} if {_show(expr.test, 1)} else {_show(expr.other, 1)}"
-        )
+        text = f"{_show(expr.then, 1)} if {_show(expr.test, 1)} else {_show(expr.other, 1)}"
         own = 0
-    return text if own >= level and not (level == own == 3 and isinstance(expr, Not)) else f"({text})"
+    return (
+        text if own >= level and not (level == own == 3 and isinstance(expr, Not)) else f"({text})"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -189,16 +189,18 @@ _KEYS: dict[str, Callable[[object, str, Path], object]] = {
 }
 
 
-def expand_codes(names: Sequence[str], where: str) -> tuple[str, ...]:
-    """The rule codes that ``names`` stand for: codes, rule names, or prefixes such as ``MLA2``.
+def expand_codes(
+    names: Sequence[str], where: str, known: Mapping[str, str] = LINT_RULES
+) -> tuple[str, ...]:
+    """The codes that ``names`` stand for: codes, rule names, or prefixes such as ``MLA2``.
 
-    ``where`` names the option or key in the error for a name that stands for none.
+    ``where`` names the option or key in the error for a name that stands for none of ``known``.
     """
     found: list[str] = []
     for name in names:
-        codes = [c for c, rule in LINT_RULES.items() if name == rule or c.startswith(name)]
+        codes = [c for c, rule in known.items() if name == rule or c.startswith(name)]
         if not name or not codes:
-            near = _nearest(name, [*LINT_RULES, *LINT_RULES.values()])
+            near = _nearest(name, [*known, *known.values()])
             raise ConfigError(
                 f"{where}: unknown rule {name!r}, expected a code, a name or a prefix such as "
                 f"'MLA2'{near}"

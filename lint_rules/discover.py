@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
-__all__ = ["Scan", "scan", "walk"]
+__all__ = ["Scan", "scan", "shortest", "walk"]
 
 _HEADER = re.compile(
     rb"^[ \t]*class[ \t]+(\w+)[ \t]*(?:\[[^\]]*\][ \t]*)?(?:\(([^)]*)\)|:)", re.MULTILINE
@@ -74,14 +73,16 @@ def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] =
     family = _family(sources, headers, {root.rpartition(".")[2] for root in roots})
     beside = _family(sources, headers, {root.rpartition(".")[2] for root in companions})
     defining = frozenset(path for files in family.values() for path in files)
-    names = _shortest(family)
+    names = shortest(family)
     mentioning = {p for p in _pool(family, sources) if any(n in sources[p] for n in names)}
     needles = _needles(sources, mentioning - defining, family)
-    needles = frozenset(n for n in needles if _telling(n, sources))
-    short = _shortest(needles)
-    using = {p for p, data in sources.items() if any(n in data for n in short)}
+    telling = _telling(needles, sources)
+    needles = frozenset(telling)
+    using = {path for files in telling.values() for path in files}
     family |= {name: files | family.get(name, set()) for name, files in beside.items()}
     defining |= {path for files in beside.values() for path in files}
+    building = shortest(n for n in beside if n not in {r.rpartition(".")[2] for r in companions})
+    using |= {p for p in _pool(beside, sources) if any(b in sources[p] for b in building)}
     return Scan(
         sources, family, needles, defining, frozenset((using | mentioning) - defining), unreadable
     )
@@ -89,7 +90,7 @@ def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] =
 
 @dataclass
 class _Headers:
-    """Every class statement: who derives from a name, what a class derives from, who declares it."""
+    """Every class statement: what derives from a name, what a class derives from, and where."""
 
     below: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     above: dict[tuple[str, str], set[str]] = field(default_factory=dict)
@@ -117,6 +118,7 @@ def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> di
     found: dict[str, set[str]] = {r: set(declared[r]) for r in roots if r in declared}
     queue = list(found)
     seen = set(queue)
+    pairs: dict[str, list[tuple[str, str]]] = {}
     while queue:
         level, queue = queue, []
         for name in level:
@@ -126,7 +128,7 @@ def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> di
                     seen.add(child)
                     queue.append(child)
         if not queue:
-            queue = sorted(_aliases(found, sources) - seen)
+            queue = sorted(_aliases(found, sources, pairs) - seen)
             seen.update(queue)
     rising = [(name, path) for name, files in found.items() for path in files]
     while rising:
@@ -139,21 +141,38 @@ def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> di
     return found
 
 
-def _aliases(names: Iterable[str], sources: dict[str, bytes]) -> set[str]:
-    """Other names that an import or an assignment gives to one of ``names``."""
+_AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
+_ASSIGNED = re.compile(rb"=[ \t]*([A-Z_]\w*)[ \t]*\r?\n")
+_TARGET = re.compile(rb"(\w+)[ \t]*$")
+
+
+def _aliases(
+    names: Iterable[str], sources: dict[str, bytes], known: dict[str, list[tuple[str, str]]]
+) -> set[str]:
+    """Other names that an import or an assignment gives to one of ``names``.
+
+    ``known`` keeps what was found in a file: pairs of a name and its other name.
+    """
+    wanted = set(names)
     found: set[str] = set()
-    known = [n.encode() for n in names]
-    for path in _pool(names, sources):
-        data = sources[path]
-        for needle in known:
-            if needle + b" as " in data:
-                found.update(
-                    m.decode() for m in re.findall(rb"\b" + needle + rb" as (\w+)", data)
-                )
-            if b"= " + needle + b"\n" in data:
-                pattern = rb"^[ \t]*(\w+) = " + needle + rb"$"
-                found.update(m.decode() for m in re.findall(pattern, data, re.MULTILINE))
-    return found - set(names)
+    for path in _pool(wanted, sources):
+        pairs = known.get(path)
+        if pairs is None:
+            data = sources[path]
+            pairs = known[path] = [
+                *((m[0].decode(), m[1].decode()) for m in _AS.findall(data)),
+                *_assignments(data),
+            ]
+        found.update(alias for name, alias in pairs if name in wanted)
+    return found - wanted
+
+
+def _assignments(data: bytes) -> Iterator[tuple[str, str]]:
+    """``X = Name`` lines: the name and ``X``."""
+    for match in _ASSIGNED.finditer(data):
+        target = _TARGET.search(data, data.rfind(b"\n", 0, match.start()) + 1, match.start())
+        if target is not None:
+            yield match.group(1).decode(), target.group(1).decode()
 
 
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -193,21 +212,43 @@ def _needles(
         rb"(?:[\w.]+\[[ \t]*)*[\"']?(?:\w+\.)*(?:" + names + rb")\b"
     )
     assigned = re.compile(rb"\.(\w+)[ \t]*=[ \t]*(?:\w+\.)*(?:" + names + rb")\(")
+    built = re.compile(rb"\breturn[ \t]+(?:\w+\.)*(?:" + names + rb")\(")
     found: set[str] = set()
     for path in paths:
         data = sources[path]
         for pattern in (annotated, returned, assigned):
             found.update(m.decode() for m in pattern.findall(data))
+        for match in built.finditer(data):
+            header = data.rfind(b"def ", 0, match.start())
+            name = _WORD.match(data, header + 4) if header >= 0 else None
+            found.update([name.group().decode()] if name is not None else [])
     return frozenset(n for n in found if len(n) > 4 and n not in family)
 
 
-def _telling(name: str, sources: dict[str, bytes]) -> bool:
-    """Whether a name points at backends: one that stands in many files (``target``) does not."""
-    needle = name.encode()
-    return sum(needle in data for data in sources.values()) <= max(40, len(sources) // 12)
+def _telling(names: Iterable[str], sources: dict[str, bytes]) -> dict[str, list[str]]:
+    """The names that point at backends, with the files that they stand in.
+
+    A name that stands in many files (``target``) tells nothing. A longer name stands in a part of
+    the files of a shorter one that it contains; its own files are not looked up.
+    """
+    limit = max(40, len(sources) // 12)
+    found: dict[str, list[str]] = {}
+    for name in sorted(names, key=len):
+        if any(short in name for short in found):
+            found[name] = []
+            continue
+        needle, files = name.encode(), []
+        for path, data in sources.items():
+            if needle in data:
+                files.append(path)
+                if len(files) > limit:
+                    break
+        else:
+            found[name] = files
+    return found
 
 
-def _shortest(names: Iterable[str]) -> list[bytes]:
+def shortest(names: Iterable[str]) -> list[bytes]:
     """The names that contain no other of them: who has the longer has the shorter."""
     kept: list[str] = []
     for name in sorted(set(names), key=len):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from lint_rules.conditions import conjunction, formula
+from lint_rules.conditions import formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -29,89 +29,9 @@ from lint_rules.facts import (
 )
 from lint_rules.link import Klass, Member, Project, is_abstract, kind_of
 from lint_rules.types import Scope, Typed, Types
+from lint_rules.uses import Use, UseKind, is_test
 
-__all__ = ["Delegation", "Exposure", "Use", "View", "Wrapper", "is_test"]
-
-UseKind = Literal["call", "probe", "read"]
-
-
-def is_test(path: str) -> bool:
-    """Whether a file is a test: what tests ask of their doubles is no demand on a backend."""
-    parts = path.replace("\\", "/").split("/")
-    return parts[-1].startswith(("test_", "conftest")) or any(
-        p in {"test", "tests", "testing"} for p in parts[:-1]
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A name that code outside the class asks of a backend."""
-
-    name: str
-    kind: UseKind
-    base: Expr
-    typed: Typed
-    scope: Scope
-    line: int
-    cond: int
-    caught: bool
-    call: Call | None = None
-
-    def admits(self, klass: Klass, view: View) -> bool:
-        """Whether an instance of ``klass`` can reach this use, by the guards around it."""
-        if not any(klass.is_a(k) for k in self.typed.classes):
-            return False
-        path = conjunction(map(formula, self.scope.path_of(self.cond)))
-        for item in path.items if isinstance(path, And) else (path,):
-            positive = not isinstance(item, Not)
-            literal = item if positive else item.value  # type: ignore[union-attr]
-            if not self._passes(literal, positive, klass, view):
-                return False
-        return True
-
-    def _same(self, expr: Expr) -> bool:
-        if expr == self.base:
-            return True
-        scope = self.scope
-        for a, b in ((expr, self.base), (self.base, expr)):
-            if isinstance(a, Name) and scope.single(a.id) == b:
-                return True
-        return False
-
-    def _passes(self, item: Expr, positive: bool, klass: Klass, view: View) -> bool:
-        """Whether one literal of the path can hold for an instance of ``klass``."""
-        if isinstance(item, Or):
-            if positive:
-                return any(self._passes(_bare(i), _is_bare(i), klass, view) for i in item.items)
-            return all(self._passes(_bare(i), not _is_bare(i), klass, view) for i in item.items)
-        if isinstance(item, And):
-            if positive:
-                return all(self._passes(_bare(i), _is_bare(i), klass, view) for i in item.items)
-            return any(self._passes(_bare(i), not _is_bare(i), klass, view) for i in item.items)
-        if isinstance(item, Call) and isinstance(item.func, Name) and len(item.args) == 2:
-            if item.func.id == "isinstance" and self._same(item.args[0]):
-                named = view.classes_of(item.args[1], self.scope.path)
-                inside = any(klass.is_a(k) for k in named)
-                return inside if positive else not inside
-            if item.func.id == "hasattr" and self._same(item.args[0]):
-                name = item.args[1]
-                if isinstance(name, Const) and name.text != repr(self.name):
-                    exposed = view.exposure(klass, name.text[1:-1]).kind != "absent"
-                    return exposed if positive else not exposed
-        truth = view.truth(item, klass, self.scope)
-        return truth is None or truth == positive
-
-    @property
-    def place(self) -> tuple[str, int]:
-        return self.scope.path, self.line
-
-
-def _is_bare(item: Expr) -> bool:
-    return not isinstance(item, Not)
-
-
-def _bare(item: Expr) -> Expr:
-    return item.value if isinstance(item, Not) else item
+__all__ = ["Delegation", "Exposure", "View", "Wrapper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +69,14 @@ class Wrapper:
     held: dict[str, Typed]
     delegations: list[Delegation] = field(default_factory=list)
 
-    def inner(self, attrs: frozenset[str] | None = None) -> list[Klass]:
+    def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
-        found: dict[Klass, None] = {}
-        for name, typed in self.held.items():
-            if attrs is None or name in attrs:
-                for declared in typed.classes:
-                    for klass in (declared, *declared.descendants):
-                        if not klass.is_a(self.klass) and klass is not klass.root:
-                            found[klass] = None
+        found = {
+            klass
+            for typed in self.held.values()
+            for klass in typed.possible
+            if not klass.is_a(self.klass) and klass is not klass.root and view.in_role(klass, typed)
+        }
         return sorted(found, key=lambda k: (k.path, k.line))
 
 
@@ -170,10 +89,48 @@ class View:
         self.types = Types(project, roots)
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
         self._outside: set[str] | None = None
+        self._neighbourhoods: dict[str, str] = {}
+        self._shown: dict[Klass, frozenset[Klass]] = {}
 
     @cached_property
     def backends(self) -> list[Klass]:
         return [k for k in self.project.backends if k.root in self.types.roots]
+
+    def neighbourhood(self, path: str) -> str:
+        """The folder to whose backends the code in the file ``path`` belongs, empty for any.
+
+        Code that stands nearer to some backend than to the base class, in a folder for one platform
+        say, addresses the backends of that folder.
+        """
+        found = self._neighbourhoods.get(path)
+        if found is None:
+            roots = max((_shared(path, root.path) for root in self.roots), key=len, default="")
+            near = max((_shared(path, k.path) for k in self.backends), key=len, default="")
+            found = self._neighbourhoods[path] = near if len(near) > len(roots) else ""
+        return found
+
+    @cached_property
+    def roles(self) -> frozenset[Klass]:
+        """Bases of a family within the family, with callers and signatures of their own.
+
+        A class below the root that some backend declares as the type of what it holds, beside what
+        it declares with the root: linear attention next to full attention.
+        """
+        found: set[Klass] = set()
+        for klass in self.backends:
+            declared = [k for t in self.types.held(klass).values() for k in t.classes]
+            if any(k is k.root for k in declared):
+                found.update(k for k in declared if k is not k.root and k.children)
+        return frozenset(found)
+
+    def role_of(self, klass: Klass) -> Klass | None:
+        """The base of the inner family that ``klass`` belongs to, or None."""
+        return next((k for k in klass.mro if k in self.roles), None)
+
+    def in_role(self, klass: Klass, typed: Typed) -> bool:
+        """Whether code that holds ``typed`` addresses ``klass``, and not only the family around."""
+        role = self.role_of(klass)
+        return role is None or any(k.is_a(role) for k in typed.named)
 
     @cached_property
     def uses(self) -> dict[str, list[Use]]:
@@ -270,9 +227,8 @@ class View:
             value = member.attr.value
             if isinstance(value, Const) and not self._written_outside(name):
                 return formula(value) == Const("True")
-        if member.function is not None and kind_of(member.function) == "property":
-            return _constant_return(member)
-        return None
+        is_property = member.function is not None and kind_of(member.function) == "property"
+        return _constant_return(member) if is_property else None
 
     def returned_constant(self, klass: Klass, name: str) -> bool | None:
         """The truth of what a method returns where that is one constant."""
@@ -308,7 +264,9 @@ class View:
                 ]  # fmt: skip
                 return kept[0] if kept and len(set(kept)) == 1 else None
         if isinstance(expr, Name):
-            kept = [self.truth(b.value, klass, scope, depth + 1) for b in scope.binds.get(expr.id, ())]
+            kept = [
+                self.truth(b.value, klass, scope, depth + 1) for b in scope.binds.get(expr.id, ())
+            ]
             if expr.id not in scope.params and kept and len(set(kept)) == 1:
                 return kept[0]
         if isinstance(expr, Call) and isinstance(expr.func, Attr) and not expr.args:
@@ -324,7 +282,7 @@ class View:
 
     def _configured(self, base: Expr, klass: Klass, scope: Scope) -> bool:
         typed = self._single(scope, base)
-        return typed is not None and typed.outer and any(klass.is_a(k) for k in typed.classes)
+        return typed is not None and typed.outer and typed.holds(klass)
 
     def _written_outside(self, name: str) -> bool:
         if self._outside is None:
@@ -350,7 +308,12 @@ class View:
         return found
 
     def wrapper(self, klass: Klass) -> Wrapper | None:
-        return next((w for w in self.wrappers if w.klass is klass), None)
+        """The wrapper that ``klass`` is, or None."""
+        return self._by_class.get(klass)
+
+    @cached_property
+    def _by_class(self) -> dict[Klass, Wrapper]:
+        return {w.klass: w for w in self.wrappers}
 
     def _delegations(self, wrapper: Wrapper) -> Iterator[Delegation]:
         for member in wrapper.klass.members.values():
@@ -388,6 +351,25 @@ class View:
                             event.name, attrs, event.value, scope, event.line, event.cond, None,
                             event.probe or event.caught,
                         )  # fmt: skip
+
+    def shown_inside(self, wrapper: Wrapper) -> frozenset[Klass]:
+        """The classes that some construction of a wrapper hands to it, as far as it is known."""
+        found = self._shown.get(wrapper.klass)
+        if found is None:
+            classes: set[Klass] = set()
+            for scope in self.types.scopes():
+                if is_test(scope.path):
+                    continue
+                for event in scope.function.events:
+                    if isinstance(event, CallEvent):
+                        name = dotted(event.call.func)
+                        if name and wrapper.klass in self.project.resolve(scope.path, name):
+                            values = [*event.call.args, *(v for _, v in event.call.keywords)]
+                            for value in values:
+                                typed = scope.typed(value)
+                                classes.update(typed.exact if typed is not None else ())
+            found = self._shown[wrapper.klass] = frozenset(classes)
+        return found
 
     def provenance(
         self, wrapper: Wrapper, expr: Expr, scope: Scope, depth: int = 0
@@ -428,7 +410,7 @@ class View:
     def implementers(self, wrapper: Wrapper, name: str) -> list[Klass]:
         """Inner classes that give ``name`` a meaning of their own."""
         found: list[Klass] = []
-        for klass in wrapper.inner():
+        for klass in wrapper.inner(self):
             exposure = self.exposure(klass, name)
             if exposure.kind != "own":
                 continue
@@ -449,6 +431,16 @@ class View:
             return False
         mine, theirs = _constant(member), _constant(declared)
         return mine is not None and mine == theirs
+
+
+def _shared(a: str, b: str) -> str:
+    """The folder that two files share, with its slash."""
+    shared: list[str] = []
+    for mine, other in zip(a.split("/")[:-1], b.split("/")[:-1], strict=False):
+        if mine != other:
+            break
+        shared.append(mine)
+    return "/".join(shared) + "/" if shared else ""
 
 
 def _union(parts: Iterator[frozenset[str]]) -> frozenset[str]:

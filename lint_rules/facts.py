@@ -7,7 +7,7 @@ the function's ``conditions``. Expressions are reduced to what linking and judgi
 
 from __future__ import annotations
 
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 import msgspec
 
@@ -17,8 +17,8 @@ __all__ = [
     "Bind",
     "Call",
     "CallEvent",
-    "ClassFacts",
     "ClassAttr",
+    "ClassFacts",
     "Compare",
     "Const",
     "Event",
@@ -110,9 +110,9 @@ class Opaque(msgspec.Struct, frozen=True, array_like=True, tag="?", gc=False):
     key: int
 
 
-Expr: TypeAlias = Union[
-    Name, Attr, Call, Const, Not, And, Or, Compare, IfElse, Seq, Item, Opaque
-]
+Expr: TypeAlias = (
+    Name | Attr | Call | Const | Not | And | Or | Compare | IfElse | Seq | Item | Opaque
+)
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, tag="r", gc=False):
@@ -160,7 +160,7 @@ class Return(msgspec.Struct, frozen=True, array_like=True, tag="ret", gc=False):
     cond: int
 
 
-Event: TypeAlias = Union[Read, Write, CallEvent, Bind, Return]
+Event: TypeAlias = Read | Write | CallEvent | Bind | Return
 
 
 class Parameter(msgspec.Struct, frozen=True, array_like=True, gc=False):

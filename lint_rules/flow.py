@@ -15,32 +15,37 @@ from functools import cached_property
 from lint_rules.conditions import (
     FALSE,
     TRUE,
+    atoms,
     conjunction,
     disjunction,
     formula,
     implies,
+    negation,
     substitute,
 )
+from lint_rules.dispatch import Touching, calls_up, constructor, super_target
 from lint_rules.facts import (
     Attr,
     Bind,
     Call,
     CallEvent,
+    Compare,
     Const,
     Expr,
     Function,
     Name,
-    Opaque,
+    Not,
     Read,
+    Seq,
     Write,
     dotted,
 )
+from lint_rules.frames import SELF, Frame, is_pure
 from lint_rules.link import Klass, Member, Project, kind_of, shape
 from mla_guard.drift import signature_of
 
 __all__ = ["SELF", "Creation", "Flow", "Reading", "super_target"]
 
-SELF = Name("self")
 _DEPTH = 9
 _MOST_READINGS = 400
 
@@ -84,108 +89,6 @@ class Passed:
 
 
 @dataclass
-class _Frame:
-    owner: Klass | None
-    path: str
-    function: Function
-    env: Mapping[str, Expr]
-    binds: dict[str, list[Bind]]
-    receiver: str
-
-    def substituted(self, expr: Expr, depth: int = 0) -> Expr:
-        def replace(item: Expr) -> Expr | None:
-            if not isinstance(item, Name):
-                return None
-            if item.id == self.receiver:
-                return SELF
-            if item.id in self.env:
-                return self.env[item.id]
-            binds = self.binds.get(item.id)
-            if not binds:
-                return None
-            if len(binds) == 1 and depth < 6 and _pure(binds[0].value):
-                return self.substituted(binds[0].value, depth + 1)
-            return Name(f"{id(self.function)}:{item.id}")
-
-        return substitute(expr, replace)
-
-    def condition(self, cond: int, *, fatal: bool = True) -> list[Expr]:
-        """The condition of an event; without the *fatal* parts, those that only exclude a raise."""
-        found: list[Expr] = []
-        while cond != -1:
-            cond, expr, raising = self.function.conditions[cond]
-            if fatal or not raising:
-                found.append(formula(self.substituted(expr)))
-        found.reverse()
-        return found
-
-
-def _pure(expr: Expr) -> bool:
-    """Whether reading ``expr`` twice gives the same: no arguments, nothing unknown."""
-    if isinstance(expr, Opaque):
-        return False
-    if isinstance(expr, Call):
-        name = dotted(expr.func)
-        if name in {"getattr", "hasattr", "isinstance", "bool", "len", "any", "all", "max", "min"}:
-            return all(_pure(a) for a in expr.args)
-        return not (expr.args or expr.keywords or expr.star or expr.double_star) and _pure(expr.func)
-    if isinstance(expr, (Name, Const)):
-        return True
-    if isinstance(expr, Attr):
-        return _pure(expr.value)
-    parts = [getattr(expr, f) for f in expr.__struct_fields__]
-    flat: list[object] = []
-    for part in parts:
-        flat.extend(part if isinstance(part, tuple) else [part])
-    return all(_pure(p) for p in flat if p is not None and not isinstance(p, str))  # type: ignore[arg-type]
-
-
-def super_target(call: Call, owner: Klass, klass: Klass, receiver: str) -> Member | None:
-    """What ``super().m(...)``, ``super(C, self).m(...)`` or ``C.m(self, ...)`` runs on ``klass``."""
-    func = call.func
-    if not isinstance(func, Attr):
-        return None
-    base = func.value
-    if isinstance(base, Call) and base.func == Name("super"):
-        if not base.args:
-            return klass.after(owner, func.name)
-        named = dotted(base.args[0])
-        for candidate in klass.mro:
-            if candidate.name == named.rpartition(".")[2]:
-                return klass.after(candidate, func.name)
-        return None
-    named = dotted(base)
-    if named and call.args and call.args[0] == Name(receiver):
-        for candidate in klass.mro[1:]:
-            if candidate.name == named.rpartition(".")[2]:
-                return candidate.members.get(func.name)
-    return None
-
-
-def _calls_up(klass: Klass, member: Member, function: Function) -> bool:
-    """Whether ``member`` runs ``function`` through a chain of ``super()`` calls."""
-    current: Member | None = member
-    for _ in range(len(klass.mro)):
-        if current is None or current.function is None:
-            return False
-        if current.function is function:
-            return True
-        receiver = current.function.params[0].name if current.function.params else ""
-        current = next(
-            (
-                target
-                for event in current.function.events
-                if isinstance(event, CallEvent)
-                and (target := super_target(event.call, current.owner, klass, receiver))
-                is not None
-                and target.name == function.name
-            ),
-            None,
-        )
-    return False
-
-
-@dataclass
 class _Walk:
     creations: list[Creation] = field(default_factory=list)
     visited: set[int] = field(default_factory=set)
@@ -210,9 +113,10 @@ class Flow:
         self.project = project
         self.klass = klass
         self._walk = _Walk()
+        self._parameters: dict[str, Expr] = {}
         init = klass.method("__init__")
         if init is not None and init.function is not None:
-            env: dict[str, Expr] = {}
+            env = self._parameters
             for parameter in init.function.params[1:]:
                 default = parameter.default
                 if defaults and isinstance(default, Const) and default.text != "None":
@@ -233,14 +137,17 @@ class Flow:
     def passed(self) -> list[Passed]:
         return self._walk.passed
 
-    def _frame(self, owner: Klass, function: Function, env: Mapping[str, Expr]) -> _Frame:
+    def _frame(self, owner: Klass, function: Function, env: Mapping[str, Expr]) -> Frame:
         binds: dict[str, list[Bind]] = {}
         for event in function.events:
             if isinstance(event, Bind):
                 binds.setdefault(event.name, []).append(event)
         static = kind_of(function) == "static"
         receiver = function.params[0].name if function.params and not static else ""
-        return _Frame(owner, owner.path, function, env, binds, receiver)
+        if not self.klass.is_a(owner):  # an object that is handed ``self`` is not it
+            env = {**env, receiver: Name(f"{owner.name}:{receiver}")}
+            receiver = ""
+        return Frame(owner, owner.path, function, env, binds, receiver)
 
     def _construct(
         self, member: Member, env: Mapping[str, Expr], path: list[Expr], depth: int
@@ -268,7 +175,7 @@ class Flow:
                 self._construct_call(event, member, frame, path, depth)
 
     def _construct_call(
-        self, event: CallEvent, member: Member, frame: _Frame, path: list[Expr], depth: int
+        self, event: CallEvent, member: Member, frame: Frame, path: list[Expr], depth: int
     ) -> None:
         call = event.call
         func = call.func
@@ -291,7 +198,7 @@ class Flow:
                     )
         self._construct(target, arguments, [inner], depth + 1)
 
-    def _bound(self, target: Member, call: Call, frame: _Frame) -> dict[str, Expr]:
+    def _bound(self, target: Member, call: Call, frame: Frame) -> dict[str, Expr]:
         """The target's parameters as the call fills them; defaults where they are constants."""
         function = target.function
         assert function is not None
@@ -337,13 +244,13 @@ class Flow:
         klass = self.klass
         found: set[str] = set()
         for name, writes in klass.stored.items():
-            for owner, function, _ in writes:
+            for _, function, _ in writes:
                 if id(function) in self._walk.visited or function.name == "__init__":
                     continue
                 member = klass.members.get(function.name)
                 if member is None or member.function is None:
                     continue
-                if member.function is function or _calls_up(klass, member, function):
+                if member.function is function or calls_up(klass, member, function):
                     found.add(name)
         return found
 
@@ -358,7 +265,7 @@ class Flow:
                 and only.condition == TRUE
                 and only.value is not None
                 and attr not in self.stored_later
-                and _pure(only.value)
+                and is_pure(only.value)
             ):
                 found[attr] = only.value
         return found
@@ -400,15 +307,16 @@ class Flow:
         return found
 
     def readings(self, entries: Iterable[Member], attrs: Iterable[str]) -> Iterator[Reading]:
-        """Where the methods ``entries`` read one of ``attrs``, themselves or through what they call."""
+        """Where the methods ``entries`` read one of ``attrs``, directly or through calls."""
         wanted = frozenset(attrs)
         if not wanted:
             return
-        touching = _Touching(self.klass, wanted)
+        touching = Touching(self.project, self.klass, wanted)
         for entry in entries:
             if entry.function is not None and touching.reaches(entry):
+                env = self._parameters if entry.name == "__init__" else {}
                 seen: dict[int, list[frozenset[Expr]]] = {}
-                yield from self._read(entry, {}, (), (entry,), wanted, touching, seen)
+                yield from self._read(entry, env, (), (entry,), wanted, touching, seen)
 
     def _read(
         self,
@@ -417,7 +325,7 @@ class Flow:
         path: tuple[Expr, ...],
         chain: tuple[Member, ...],
         wanted: frozenset[str],
-        touching: _Touching,
+        touching: Touching,
         seen: dict[int, list[frozenset[Expr]]],
     ) -> Iterator[Reading]:
         function = member.function
@@ -461,12 +369,14 @@ class Flow:
                     )
 
     def _called(
-        self, call: Call, member: Member, frame: _Frame
+        self, call: Call, member: Member, frame: Frame
     ) -> tuple[Member | None, dict[str, Expr]]:
         target = super_target(call, member.owner, self.klass, frame.receiver)
         if target is None and isinstance(call.func, Attr):
             if frame.substituted(call.func.value) == SELF:
                 target = self.klass.method(call.func.name)
+        if target is None:
+            target = constructor(self.project, self.klass, frame.path, call)
         if target is None or target.function is None:
             return None, {}
         arguments = {
@@ -478,7 +388,43 @@ class Flow:
 
     def guarded(self, reading: Reading, condition: Expr) -> bool:
         """Whether the guards on the way to a reading imply ``condition``."""
-        return implies([*self.invariants, *map(self.normal, reading.path)], condition)
+        return implies(self.premises(map(self.normal, reading.path)), condition)
+
+    def premises(self, path: Iterable[Expr]) -> list[Expr]:
+        """``path`` with what construction lets it conclude about the attributes that it tests."""
+        found = [*self.invariants, *path]
+        for part in list(found):
+            for atom in atoms(part):
+                found += self._meaning(atom)
+        return found
+
+    def _meaning(self, atom: Expr) -> list[Expr]:
+        """``self.x`` is true, or not None, only where construction assigned it such a value."""
+        none = isinstance(atom, Compare) and atom.op == "is" and atom.right == Const("None")
+        target = atom.left if none and isinstance(atom, Compare) else atom
+        if not (isinstance(target, Attr) and target.value == SELF):
+            return []
+        creations = self.creations.get(target.name)
+        if not creations or target.name in self.stored_later or target.name in self.klass.members:
+            return []
+
+        def can(value: Expr | None) -> Expr:
+            if value is None:
+                return TRUE
+            normal = self.normal(Compare(value, "is", Const("None")) if none else value)
+            held = negation(normal) if none else normal
+            return held if not _mentions(held, target) else TRUE
+
+        when = disjunction(conjunction((self.normal(c.condition), can(c.value))) for c in creations)
+        found = [disjunction((atom if none else negation(atom), when))]
+        for index, creation in enumerate(creations):
+            # assigned under c and not replaced later: it is not None (or false) where c holds
+            if not _surely(creation.value, none):
+                continue
+            later = [self.normal(c.condition) for c in creations[index + 1 :]]
+            held = negation(atom) if none else atom
+            found.append(disjunction((negation(self.normal(creation.condition)), held, *later)))
+        return found
 
     @cached_property
     def invariants(self) -> list[Expr]:
@@ -486,41 +432,20 @@ class Flow:
         return [self.normal(part) for part in self._walk.invariants]
 
 
-class _Touching:
-    """Which methods of a class read one of some attributes, themselves or through what they call."""
-
-    def __init__(self, klass: Klass, wanted: frozenset[str]) -> None:
-        self._klass = klass
-        self._wanted = wanted
-        self._known: dict[int, bool] = {}
-
-    def reaches(self, member: Member) -> bool:
-        function = member.function
-        if function is None:
-            return False
-        known = self._known.get(id(function))
-        if known is not None:
-            return known
-        self._known[id(function)] = False
-        found = self._reaches(member, function)
-        self._known[id(function)] = found
-        return found
-
-    def _reaches(self, member: Member, function: Function) -> bool:
-        receiver = function.params[0].name if function.params else ""
-        for event in function.events:
-            if isinstance(event, Read):
-                if event.name in self._wanted:
-                    return True
-                target = self._klass.members.get(event.name)
-                if target is not None and target.function is not None and target.function is not function:
-                    if event.value == Name(receiver) and self.reaches(target):
-                        return True
-            elif isinstance(event, CallEvent):
-                target = super_target(event.call, member.owner, self._klass, receiver)
-                func = event.call.func
-                if target is None and isinstance(func, Attr):
-                    target = self._klass.method(func.name)
-                if target is not None and self.reaches(target):
-                    return True
+def _surely(value: Expr | None, not_none: bool) -> bool:
+    """Whether a value is certainly not None (or, without ``not_none``, certainly true)."""
+    if isinstance(value, Const):
+        return value.text != "None" if not_none else formula(value) == TRUE
+    if not not_none:
         return False
+    if isinstance(value, Call):
+        return dotted(value.func) not in {"getattr", "next"} and not dotted(value.func).endswith(
+            ".get"
+        )
+    return isinstance(value, (Seq, Compare, Not))
+
+
+def _mentions(expr: Expr, target: Expr) -> bool:
+    return any(
+        a == target or (isinstance(a, Compare) and target in (a.left, a.right)) for a in atoms(expr)
+    )

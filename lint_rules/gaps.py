@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lint_rules.exposure import Exposure, Use, View, Wrapper
-from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.conditions import atoms, formula
+from lint_rules.exposure import Exposure, View, Wrapper
+from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.uses import Use
 from mla_guard.drift import Call as Arguments
 from mla_guard.drift import binding_errors
 
-__all__ = ["Gap", "gaps"]
+__all__ = ["Foreign", "Gap", "arguments", "foreign", "gaps", "is_guarded"]
 
 _FOREIGN = 3
-"""A file that needs so many names which a wrapper lacks was not written for that wrapper."""
+"""A leaf of which a wrapper lacks so many hooks is not one that it wraps."""
 
 _LINEAGES = 3
 """So many unrelated backends that define a name make it a protocol, declared or not."""
@@ -23,7 +24,7 @@ _LINEAGES = 3
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """``name`` as ``uses`` ask it of ``wrapper``; ``implementers`` are inner classes that have it."""
+    """``name`` as ``uses`` ask it of ``wrapper``, and the inner classes that implement it."""
 
     wrapper: Wrapper
     name: str
@@ -86,9 +87,9 @@ def gaps(view: View) -> Iterator[Gap]:
     for wrapper in view.wrappers:
         if not _composes(wrapper):
             continue
-        foreign = _foreign(view, wrapper)
+        strange = foreign(view, wrapper)
         for name in sorted(view.uses):
-            gap = _gap(view, wrapper, name, foreign)
+            gap = _gap(view, wrapper, name, strange)
             if gap is not None:
                 found[wrapper.klass, name] = gap
     for (klass, name), gap in found.items():
@@ -98,7 +99,8 @@ def gaps(view: View) -> Iterator[Gap]:
 
 def _composes(wrapper: Wrapper) -> bool:
     """Whether it wraps whatever is configured, and is not a leaf with a helper of one kind."""
-    if any(wrapper.klass.is_a(k) for t in wrapper.held.values() for k in t.classes if k.root is not k):
+    named = [k for typed in wrapper.held.values() for k in typed.named]
+    if any(wrapper.klass.is_a(k) for k in named if k.root is not k):
         return False
     return any(
         k is k.root or len(list(k.descendants)) > 1
@@ -108,43 +110,45 @@ def _composes(wrapper: Wrapper) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Foreign:
-    """Callers and protocols that a wrapper was evidently not written for."""
+class Foreign:
+    """Protocols of leaves that a wrapper was evidently not written for, as the names of the leaves.
 
-    files: frozenset[str]
+    A model that brings a backend of its own calls many hooks which only that backend has; that a
+    wrapper has none of them says that the two do not meet.
+    """
+
     protocols: frozenset[frozenset[str]]
 
+    def excludes(self, klass: Klass) -> bool:
+        """Whether ``klass`` belongs to such a leaf."""
+        return any({k.name for k in klass.mro} & protocol for protocol in self.protocols)
 
-def _foreign(view: View, wrapper: Wrapper) -> _Foreign:
-    """Files that need several names which the wrapper lacks, and leaves that only they are for."""
-    by_file: dict[str, set[str]] = {}
-    by_protocol: dict[frozenset[str], set[str]] = {}
+
+def foreign(view: View, wrapper: Wrapper) -> Foreign:
+    """The leaves of which several hooks are called somewhere and missing on the wrapper."""
+    missing: dict[frozenset[str], int] = {}
     for name in view.uses:
-        if view.exposure(wrapper.klass, name).kind != "absent":
-            continue
-        uses = [u for u in view.callers_of(wrapper.klass, name) if not is_guarded(u)]
-        for use in uses:
-            by_file.setdefault(use.scope.path, set()).add(name)
-        if uses:
-            protocol = _lineages(view.implementers(wrapper, name))
-            by_protocol.setdefault(protocol, set()).add(name)
-    return _Foreign(
-        frozenset(path for path, names in by_file.items() if len(names) >= _FOREIGN),
-        frozenset(p for p, names in by_protocol.items() if p and len(names) >= _FOREIGN),
-    )
+        if view.exposure(wrapper.klass, name).kind == "absent" and any(
+            not is_guarded(u) for u in view.callers_of(wrapper.klass, name)
+        ):
+            protocol = _lineages(_leaves(view, view.implementers(wrapper, name)))
+            if 0 < len(protocol) <= _LINEAGES:
+                missing[protocol] = missing.get(protocol, 0) + 1
+    return Foreign(frozenset(p for p, count in missing.items() if count >= _FOREIGN))
 
 
-def _gap(view: View, wrapper: Wrapper, name: str, foreign: _Foreign) -> Gap | None:
+def _leaves(view: View, classes: Iterable[Klass]) -> list[Klass]:
+    """The classes that are no composites themselves."""
+    return [k for k in classes if (w := view.wrapper(k)) is None or not _composes(w)]
+
+
+def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | None:
     klass = wrapper.klass
     exposure = view.exposure(klass, name)
     if exposure.kind in {"own", "dynamic"} or any(name in w.held for w in view.wrappers):
         return None
     defining = {k.path for k in view.backends}
-    uses = [
-        u
-        for u in view.callers_of(klass, name)
-        if u.scope.path not in foreign.files and u.scope.path not in defining
-    ]
+    uses = [u for u in view.callers_of(klass, name) if u.scope.path not in defining]
     implementers = view.implementers(wrapper, name) if uses else []
     if not implementers:
         return None
@@ -152,30 +156,46 @@ def _gap(view: View, wrapper: Wrapper, name: str, foreign: _Foreign) -> Gap | No
         w
         for w in view.wrappers
         if _composes(w)
-        and not w.klass.is_a(klass)
-        and not klass.is_a(w.klass)
+        and not _related(view, w.klass, klass)
         and view.exposure(w.klass, name).kind == "own"
         and _for_all(w, name)
     ]
-    composites = {w.klass for w in view.wrappers if _composes(w)}
-    leaves = [k for k in implementers if k not in composites]
+    leaves = _leaves(view, implementers)
+    if not leaves:
+        # only other composites have it: the wrapper must be seen to wrap one, or a call to need one
+        shown = view.shown_inside(wrapper)
+        default = exposure.member
+        needed = default is not None and any(_only_inner(u, default, implementers) for u in uses)
+        leaves = [k for k in implementers if needed or k in shown]
     if not leaves:
         return None
     protocol = _lineages(leaves)
-    if any(protocol <= other for other in foreign.protocols):
-        return None
     lineages = len(protocol)
+    declared = exposure.kind == "default" and siblings
+    if any(protocol <= other for other in strange.protocols) and not declared:
+        return None
     if exposure.kind == "default" and not _default_matters(exposure, uses, leaves):
         return None
     gap = Gap(wrapper, name, exposure, tuple(uses), tuple(leaves), tuple(siblings))
     probing = {id(u.scope) for u in uses if u.kind == "probe"}
     if (
-        (siblings and (lineages > 1 or gap.effect != "silent"))
+        (siblings and (lineages > 1 or gap.effect != "silent" or _independent(siblings) > 1))
         or lineages >= _LINEAGES
         or len(probing) > 1
     ):
         return gap
     return None
+
+
+def _related(view: View, a: Klass, b: Klass) -> bool:
+    """Whether two wrappers have a wrapper in common that they are or derive from."""
+    return any(k in b.mro and view.wrapper(k) is not None for k in a.mro)
+
+
+def _independent(siblings: list[Wrapper]) -> int:
+    """How many wrappers of which none derives from another."""
+    classes = {s.klass for s in siblings}
+    return sum(not any(k is not o and k.is_a(o) for o in classes) for k in classes)
 
 
 def _for_all(wrapper: Wrapper, name: str) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from lint_rules.exposure import View, is_test
-from lint_rules.facts import Attr, CallEvent, Name, dotted
+from lint_rules.exposure import View
+from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
 from lint_rules.flow import Flow
-from lint_rules.gaps import Gap, arguments, gaps
+from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.places import Places
+from lint_rules.uses import is_test
 from mla_guard.diagnostic import Related
-from mla_guard.drift import Call, Shape, binding_errors
+from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
 
 __all__ = ["Judge"]
 
@@ -31,10 +32,11 @@ class Judge:
         self.view = View(project, backend_roots)
         self.places = Places(sources)
         self._flows: dict[Klass, Flow] = {}
+        self._foreign: dict[Klass, Foreign] = {}
 
     @cached_property
     def classes(self) -> list[Klass]:
-        """The classes to judge: everything below a root, and what stands beside it, outside tests."""
+        """The classes to judge: what is below a root or stands beside it, tests left out."""
         return [k for k in [*self.project.backends, *self.companions] if not is_test(k.path)]
 
     @cached_property
@@ -54,6 +56,15 @@ class Judge:
     def gaps(self) -> list[Gap]:
         return list(gaps(self.view))
 
+    def foreign_to(self, klass: Klass, inner: Klass) -> bool:
+        """Whether the wrapper ``klass`` was evidently not written for such as ``inner``."""
+        wrapper = self.view.wrapper(klass)
+        if wrapper is None:
+            return False
+        if klass not in self._foreign:
+            self._foreign[klass] = foreign(self.view, wrapper)
+        return self._foreign[klass].excludes(inner)
+
     def flow(self, klass: Klass) -> Flow:
         found = self._flows.get(klass)
         if found is None:
@@ -69,32 +80,45 @@ class Judge:
         return any(
             klass.is_a(k) and k.root is not k
             for typed in self.view.types.held(klass).values()
-            for k in typed.classes
+            for k in typed.named
         )
 
     def hooks(self, klass: Klass) -> list[Member]:
-        """The methods that the engine or a wrapper calls on an instance of ``klass``."""
-        declared = klass.root.members if klass.root is not None else {}
+        """The methods that the engine or a wrapper calls on an instance of ``klass``.
+
+        Those that the base class declares, and those that some use in the tree reaches. A class
+        without a base class of its own has every public method.
+        """
+        declared = klass.root.members if klass.root is not None else None
+        return [
+            m
+            for m in self.public(klass)
+            if declared is None
+            or m.name in declared
+            or any(u.admits(klass, self.view) for u in self.view.uses.get(m.name, ()))
+        ]
+
+    def public(self, klass: Klass) -> list[Member]:
+        """Every public method and property of an instance of ``klass``."""
         return [
             m
             for name, m in klass.members.items()
             if m.function is not None
             and kind_of(m.function) in {"method", "property"}
             and not name.startswith("_")
-            and (name in declared or name in self.view.uses or klass.root not in self.view.roots)
         ]
 
     def calls_between(
         self, override: Member, promise: Shape, mine: Shape
     ) -> list[tuple[str, int, Call]]:
-        """Calls in the tree that reach ``override``, bind to ``promise`` and not to ``mine``."""
+        """Calls in the tree that reach ``override``, bind to ``promise`` and not so to ``mine``."""
         klass = override.owner
         below = [klass, *(k for k in klass.descendants if k.members.get(override.name) == override)]
         found: list[tuple[str, int, Call]] = []
         for use in self.view.uses.get(override.name, ()):
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)
-                if binding_errors(mine, call) and not binding_errors(promise, call):
+                if _breaks(promise, mine, call):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:
             for method in k.own.values():
@@ -106,26 +130,42 @@ class Judge:
                         func = event.call.func
                         if func.name == override.name and func.value == Name(receiver):
                             call = arguments(event.call)
-                            if binding_errors(mine, call) and not binding_errors(promise, call):
+                            if _breaks(promise, mine, call):
                                 found.append((k.path, event.line, call))
         return found
 
     def built(self, klass: Klass) -> list[Related]:
-        """Where the tree constructs ``klass`` itself, outside of tests."""
-        return self._built.get(klass, [])
+        """Where the tree constructs ``klass`` itself, or hands it out, outside of tests."""
+        return [
+            self.places.related(path, line, klass.name, message)
+            for path, line, message in self._built.get(klass, ())
+        ]
 
     @cached_property
-    def _built(self) -> dict[Klass, list[Related]]:
-        found: dict[Klass, list[Related]] = {}
+    def _built(self) -> dict[Klass, list[tuple[str, int, str]]]:
+        found: dict[Klass, list[tuple[str, int, str]]] = {}
         for scope in self.view.types.scopes():
             if is_test(scope.path):
                 continue
             for event in scope.function.events:
-                if isinstance(event, CallEvent):
-                    name = dotted(event.call.func)
-                    for klass in self.project.resolve(scope.path, name) if name else ():
-                        place = self.places.at(scope.path, event.line, name.rpartition(".")[2])
-                        found.setdefault(klass, []).append(
-                            Related(place, f"{scope.symbol} builds a {klass.name}")
-                        )
+                value = (
+                    event.call.func
+                    if isinstance(event, CallEvent)
+                    else event.value
+                    if isinstance(event, (Bind, Return))
+                    else None
+                )
+                name = dotted(value) if value is not None else ""
+                for klass in self.project.resolve(scope.path, name) if name else ():
+                    what = "builds a" if isinstance(event, CallEvent) else "hands out"
+                    found.setdefault(klass, []).append(
+                        (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
+                    )
         return found
+
+
+def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:
+    """Whether ``call`` keeps to ``promise`` and fails on ``mine``, or fills other parameters."""
+    if binding_errors(promise, call):
+        return False
+    return bool(binding_errors(mine, call) or misplaced_positionals(promise, mine, call))

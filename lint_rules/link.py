@@ -1,4 +1,4 @@
-"""The project linked: modules, imports, classes with their MRO, and the families below each root."""
+"""The project linked: modules, imports, classes with their MRO, the families below each root."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ class Project:
                 inner = f"{entry.module}.{entry.name}" if entry.module else entry.name
                 for file in self.module(path, inner, entry.level):
                     yield from self.resolve(file, rest)
-            elif not found:
+            elif not found and (entry.level or entry.module.split(".")[0] in self._folders):
                 yield from self._unique(entry.name)
         elif rest:
             parts = rest.split(".")
@@ -314,6 +314,11 @@ class Project:
         named = self._named.get(name, ())
         if len(named) == 1:
             yield named[0]
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        """The names of the folders and modules that can be imported from here."""
+        return frozenset(part for path in self.files for part in _module_parts(path))
 
     @cached_property
     def _named(self) -> dict[str, list[Klass]]:

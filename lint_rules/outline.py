@@ -76,9 +76,7 @@ def _close(
 
 _BLOCK = re.compile(r"(async\s+)?(def|class)\b|@")
 _IMPORT = re.compile(r"(from|import)\b")
-_COMPOUND = re.compile(
-    r"(if|elif|else|try|except|finally|for|while|with|match|async)\b"
-)
+_COMPOUND = re.compile(r"(if|elif|else|try|except|finally|for|while|with|match|async)\b")
 
 
 def _groups(lines: list[LogicalLine]) -> Iterator[tuple[int, int]]:
@@ -119,9 +117,7 @@ def reduced(
         return source[entry.start : entry.end].lstrip()
 
     def visit(start: int, stop: int) -> None:
-        group = iter(
-            [(start + a, start + b) for a, b in _groups(lines[start:stop])]
-        )
+        group = iter([(start + a, start + b) for a, b in _groups(lines[start:stop])])
         pending: int | None = None
         chain: tuple[int, int] | None = None
         for begin, end in group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-from mla_guard.diagnostic import LINT_RULES
+from mla_guard.diagnostic import RULE_NAMES
 
 __all__ = ["PageError", "page", "summaries", "summary"]
 
@@ -16,7 +16,7 @@ class PageError(LookupError):
 
 def page(code: str) -> str:
     """The Markdown page of the rule with this code."""
-    name = f"{LINT_RULES[code].replace('-', '_')}.md"
+    name = f"{RULE_NAMES[code].replace('-', '_')}.md"
     resource = files("lint_rules").joinpath("rules", name)
     if not resource.is_file():
         raise PageError(f"{code} has no page: {resource} is missing from this installation")
@@ -33,5 +33,5 @@ def summary(code: str) -> str:
 
 def summaries() -> str:
     """Every rule on a line: code, name and summary."""
-    width = max(map(len, LINT_RULES.values()))
-    return "\n".join(f"{c}  {name:<{width}}  {summary(c)}" for c, name in LINT_RULES.items())
+    width = max(map(len, RULE_NAMES.values()))
+    return "\n".join(f"{c}  {name:<{width}}  {summary(c)}" for c, name in RULE_NAMES.items())

@@ -35,7 +35,7 @@ class Places:
         return found
 
     def at(self, path: str, line: int, name: str) -> Place:
-        """The first ``name`` in the statement that starts at ``line``; its start where there is none.
+        """The first ``name`` in the statement at ``line``; its start where there is none.
 
         Attributes (``.name``) and definitions come before other occurrences, and code before what
         stands in strings.

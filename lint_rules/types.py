@@ -8,7 +8,7 @@ same tree declares ``attn_backend: AttentionBackend``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lint_rules.facts import (
@@ -16,6 +16,7 @@ from lint_rules.facts import (
     Attr,
     Bind,
     Call,
+    CallEvent,
     Const,
     Expr,
     Function,
@@ -42,22 +43,48 @@ _DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An expression that holds an instance of one of ``classes`` or below (``many``: several).
+    """What an expression holds: instances of ``classes`` or below, or of ``exact`` themselves.
 
-    ``outer`` says that it is the backend that the engine configured, wrappers included, and not
-    one taken out of a wrapper.
+    ``many``: several of them. ``outer`` says that it is the backend that the engine configured,
+    wrappers included, and not one taken out of a wrapper.
     """
 
-    classes: frozenset[Klass]
+    classes: frozenset[Klass] = frozenset()
     many: bool = False
     outer: bool = True
+    exact: frozenset[Klass] = frozenset()
 
     def merged(self, other: Typed | None) -> Typed:
         if other is None:
             return self
         return Typed(
-            self.classes | other.classes, self.many or other.many, self.outer and other.outer
+            self.classes | other.classes,
+            self.many or other.many,
+            self.outer and other.outer,
+            self.exact | other.exact,
         )
+
+    def single(self, *, outer: bool | None = None) -> Typed:
+        """One of several."""
+        return replace(self, many=False, outer=self.outer if outer is None else outer)
+
+    @property
+    def named(self) -> frozenset[Klass]:
+        """Every class that the evidence names."""
+        return self.classes | self.exact
+
+    def holds(self, klass: Klass) -> bool:
+        """Whether it can be an instance of ``klass`` itself."""
+        return klass in self.exact or any(klass.is_a(k) for k in self.classes)
+
+    @property
+    def possible(self) -> list[Klass]:
+        """Every class of which it can be an instance, in file and line order."""
+        found = set(self.exact)
+        for klass in self.classes:
+            found.add(klass)
+            found.update(klass.descendants)
+        return sorted(found, key=lambda k: (k.path, k.line))
 
 
 def _merge(found: Iterable[Typed | None]) -> Typed | None:
@@ -129,10 +156,10 @@ class Scope:
             return self._typed_call(expr, depth)
         if isinstance(expr, Item):
             held = self.typed(expr.value, depth + 1)
-            return Typed(held.classes, False, held.outer) if held is not None else None
+            return held.single() if held is not None else None
         if isinstance(expr, Seq):
             held = _merge(self.typed(item, depth + 1) for item in expr.items)
-            return Typed(held.classes, True, held.outer) if held is not None else None
+            return replace(held, many=True) if held is not None else None
         if isinstance(expr, IfElse):
             return _merge((self.typed(expr.then, depth + 1), self.typed(expr.other, depth + 1)))
         if isinstance(expr, (Or, And)):
@@ -169,8 +196,8 @@ class Scope:
             return self.types.held(self.klass).get(expr.name) or self._outer(expr.name)
         owner = self.typed(expr.value, depth + 1)
         if owner is not None and not owner.many:
-            inner = self.types.held_below(owner.classes, expr.name)
-            return Typed(inner.classes, inner.many, False) if inner is not None else None
+            inner = self.types.held_below(owner.named, expr.name)
+            return replace(inner, outer=False) if inner is not None else None
         if isinstance(expr.value, Name) and self.types.project.is_module(self.path, expr.value.id):
             return None
         return self._outer(expr.name)
@@ -188,12 +215,10 @@ class Scope:
             return self.typed(expr.args[0], depth + 1)
         if name:
             classes = [
-                k
-                for k in self.types.project.resolve(self.path, name)
-                if k.root in self.types.roots
+                k for k in self.types.project.resolve(self.path, name) if k.root in self.types.roots
             ]
             if classes:
-                return Typed(frozenset(classes))
+                return Typed(exact=frozenset(classes))
         if isinstance(func, Name):
             binds = [
                 k
@@ -203,7 +228,7 @@ class Scope:
                 if k.root in self.types.roots
             ]
             if binds:
-                return Typed(frozenset(binds))
+                return Typed(exact=frozenset(binds))
             return self.types.returned(self.path, func.id)
         if isinstance(func, Attr):
             if func.value == Name(self.receiver) and self.klass is not None:
@@ -215,7 +240,7 @@ class Scope:
             if owner is not None:
                 return _merge(
                     self.types.scope(m.owner, m.function).returns(depth + 1)
-                    for klass in owner.classes
+                    for klass in owner.named
                     if (m := klass.method(func.name)) is not None and m.function is not None
                 )
             constructor = self._classmethod(func)
@@ -231,7 +256,7 @@ class Scope:
             member = klass.method(func.name)
             if klass.root in self.types.roots and member is not None and member.function:
                 if kind_of(member.function) == "class":
-                    return Typed(frozenset([klass]))
+                    return Typed(exact=frozenset([klass]))
         return None
 
     def returns(self, depth: int = 0) -> Typed | None:
@@ -243,7 +268,7 @@ class Scope:
         )
         annotated = self.types.annotated(self.path, self.function.returns)
         if inferred is not None and annotated is not None:
-            return Typed(annotated.classes, annotated.many, inferred.outer)
+            return replace(inferred.merged(annotated), outer=inferred.outer)
         return inferred or annotated
 
 
@@ -318,13 +343,11 @@ class Types:
             if not inside:
                 self._note(self._returns, scope.function.name, scope.returns())
 
-    def _note(
-        self, table: dict[str, dict[Klass, Typed]], name: str, held: Typed | None
-    ) -> None:
+    def _note(self, table: dict[str, dict[Klass, Typed]], name: str, held: Typed | None) -> None:
         if held is None:
             return
         by_root = table.setdefault(name, {})
-        for klass in held.classes:
+        for klass in held.named:
             if klass.root is not None:
                 known = by_root.get(klass.root)
                 many, outer = held.many, held.outer
@@ -418,4 +441,22 @@ class Types:
                     if typed is not None:
                         known = found.get(name)
                         found[name] = typed.merged(known)
+            for name, typed in self._appended(klass):
+                found[name] = replace(typed, many=True).merged(found.get(name))
         return found
+
+    def _appended(self, klass: Klass) -> Iterator[tuple[str, Typed]]:
+        """What methods append to a list that they keep: ``self.x.append(Backend(...))``."""
+        for owner in klass.mro:
+            for method in owner.facts.methods:
+                scope = self.scope(owner, method)
+                for event in method.events:
+                    if not isinstance(event, CallEvent) or len(event.call.args) != 1:
+                        continue
+                    func = event.call.func
+                    if isinstance(func, Attr) and func.name in {"append", "add"}:
+                        target = func.value
+                        if isinstance(target, Attr) and target.value == Name(scope.receiver):
+                            typed = scope.typed(event.call.args[0])
+                            if typed is not None:
+                                yield target.name, typed

@@ -10,8 +10,8 @@ from typing import Any
 
 from .book import BORROWED, MISSING, declarations, hook_names, modes_of, resolve
 from .contract import attribute_shape, function_of, kind_of, underlying
-from .first_call import FirstCall, Record
-from .judge import clauses_of
+from .first_call import FirstCall, Record, Watched
+from .judge import class_breaches, clauses_of
 from .lock import locked, when_free
 from .stand_in import StandIn, rebuilt
 from .tree import members
@@ -34,7 +34,7 @@ class ClassState:
 
     def __init__(self, cls: type) -> None:
         self._cls = weakref.ref(cls)
-        self.verified = False
+        self.verified = self._just_verified = False
         self.wraps = False
         self.instantiated = False
         self.records: dict[int, Record] = {}
@@ -109,10 +109,11 @@ class ClassState:
             self._remove(name)
         for name in changed & needed:
             self._install(name)
-        self._borrow()
-        if self.verified:
-            for name in self.hooks:
-                self._shield(name)
+        if self._borrowing or any(record.awaited() for record in self.records.values()):
+            self._borrow()
+        if self._just_verified:
+            self._just_verified = False
+            self.shield()
         for cls in descendants(self.cls) if changed else ():
             if (below := STATES.get(cls)) is not None and below.verified:
                 for name in changed:
@@ -136,13 +137,25 @@ class ClassState:
         for state, _ in changed:
             state.settle()
 
+    def shield(self) -> None:
+        """Look at every hook anew: a class above or below may have come or changed."""
+        for name in self.hooks:
+            self._shield(name)
+
     def _shield(self, name: str) -> None:
         """Keep a class that is verified clear of the stand-in of a class above it that is not."""
         cls = self.cls
         shielded = name in BORROWED.get(cls, ()) and name not in self.installed
         if name in self.installed or (name in vars(cls) and not shielded):
             return
-        needed = _meets_stand_in(cls, name) and is_transparent(cls, name)
+        above = met(cls, name)
+        if above is not None and not is_transparent(cls, name):
+            # A diamond below leaves no place for a shield: have the class above verified now.
+            if not above.verified and not class_breaches(above.cls):
+                above.is_verified()
+                above.settle()
+            above = None
+        needed = above is not None
         if needed and not shielded:
             resolved = resolve(cls, name)
             assert resolved is not None
@@ -158,15 +171,16 @@ class ClassState:
         if resolved is None:
             return
         attribute = resolved[1]
-        function = function_of(attribute)
-        if function is None or attribute_shape(attribute) is None:
+        shape = attribute_shape(attribute)
+        if function_of(attribute) is None or shape is None:
             return
         own = vars(cls).get(name, MISSING) if name not in BORROWED.get(cls, ()) else MISSING
         kind = kind_of(attribute)
         target = underlying(attribute)
         inherited = own is MISSING
         run = _inherited(cls, name, kind) if inherited else target
-        stand_in = StandIn(target, run, functools.partial(FirstCall, self, name, attribute))
+        watched = Watched(self, name, attribute, shape)
+        stand_in = StandIn(target, run, watched.idle, functools.partial(FirstCall, watched))
         placed = rebuilt(attribute, stand_in.function)
         if inherited:
             BORROWED.setdefault(cls, set()).add(name)
@@ -188,7 +202,7 @@ class ClassState:
 
     def is_verified(self) -> None:
         """The class is right: expect no more of its instances that wrap nothing."""
-        self.verified = True
+        self.verified = self._just_verified = True
         for record in self.records.values():
             instance = record.reference and record.reference()
             if instance is not None and id(instance) not in CONSTRUCTING:
@@ -204,7 +218,7 @@ class ClassState:
     def disarm(self) -> None:
         """Put every original back and expect nothing any more."""
         self.records.clear()
-        self.verified = True
+        self.verified = self._just_verified = True
         self.settle()
 
 
@@ -242,12 +256,13 @@ def passed_by(cls: type, name: str) -> list[type]:
     return []
 
 
-def _meets_stand_in(cls: type, name: str) -> bool:
+def met(cls: type, name: str) -> ClassState | None:
+    """The state of the class above whose stand-in ``cls`` would find for ``name``."""
     for owner in cls.__mro__[1:]:
         if name in vars(owner):
             state = STATES.get(owner)
-            return state is not None and name in state.installed
-    return False
+            return state if state is not None and name in state.installed else None
+    return None
 
 
 STATES: weakref.WeakKeyDictionary[type, ClassState] = weakref.WeakKeyDictionary()

@@ -125,12 +125,35 @@ def _declared_in(
     return hooks
 
 
+_DECLARED: weakref.WeakKeyDictionary[type, dict[str, list[tuple[weakref.ref[type], Hook]]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def forget_declarations() -> None:
+    """A base was put under guard or taken out: read anew what is promised."""
+    _DECLARED.clear()
+
+
 def declarations(cls: type) -> dict[str, list[tuple[type, Hook]]]:
     """Every hook that was promised about ``cls``, by name: who promised it and how, nearest first.
 
     The public methods of a guarded base are promises; so is, in any class between, a method that
     ``@hook`` marks or that a profile names.
     """
+    known = _DECLARED.get(cls)
+    if known is None:
+        known = _DECLARED[cls] = {
+            name: [(weakref.ref(owner), hook) for owner, hook in promises]
+            for name, promises in _declarations(cls).items()
+        }
+    return {
+        name: [(owner, hook) for reference, hook in promises if (owner := reference()) is not None]
+        for name, promises in known.items()
+    }
+
+
+def _declarations(cls: type) -> dict[str, list[tuple[type, Hook]]]:
     terms = [t for _, t in roots_of(cls)]
     promised: dict[str, list[tuple[type, Hook]]] = {}
     for owner in cls.__mro__:

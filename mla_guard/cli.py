@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mla_guard import __version__
+from mla_guard.diagnostic import RULE_NAMES
 
 if TYPE_CHECKING:
     from lint_rules.config import Config
@@ -191,14 +192,16 @@ def _write_unresolved(report: Report) -> None:
 
 
 def _rule(arguments: argparse.Namespace) -> int:
+    from lint_rules.config import ConfigError, expand_codes
     from lint_rules.pages import PageError, page, summaries
 
     try:
         if arguments.code is None:
             print(summaries())
         else:
-            print("\n".join(page(code) for code in _codes([arguments.code], "rule")), end="")
-    except PageError as error:
+            codes = expand_codes([arguments.code], "rule", RULE_NAMES)
+            print("\n".join(page(code) for code in codes), end="")
+    except (ConfigError, PageError) as error:
         raise _UsageError(str(error)) from error
     return CLEAN
 

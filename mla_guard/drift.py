@@ -22,6 +22,7 @@ __all__ = [
     "drift",
     "format_shape",
     "misnamed_positionals",
+    "misplaced_positionals",
     "shape_of",
     "signature_of",
     "without_receiver",
@@ -240,6 +241,17 @@ def misnamed_positionals(shape: Shape, call: Call) -> tuple[tuple[str, str], ...
         (name, parameter)
         for name, parameter in zip(call.names, by_position, strict=False)
         if name and name.strip("_") != parameter.strip("_")
+    )
+
+
+def misplaced_positionals(promise: Shape, override: Shape, call: Call) -> tuple[str, ...]:
+    """Parameters of ``promise`` that ``call`` fills by position and ``override`` has elsewhere."""
+    theirs = [p.name for p in promise if p.kind in _BY_POSITION][: call.positional]
+    mine = [p.name for p in override if p.kind in _BY_POSITION]
+    return tuple(
+        name
+        for name, at in zip(theirs, mine, strict=False)
+        if name in mine and not _same_parameter(name, at)
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .arming import CONSTRUCTING, STATES, descendants, state_of
-from .book import MISSING, ROOTS, Combination, Terms, notice
+from .book import BORROWED, MISSING, ROOTS, Combination, Terms, forget_declarations, notice
 from .contract import ORIGINAL, name_of
 from .lock import locked
 from .mode import mode
@@ -81,6 +81,7 @@ def unguard_hierarchy(base: type) -> None:
         for cls in (base, *descendants(base)):
             STATES.pop(cls, None)
         del ROOTS[base]
+        forget_declarations()
         for cls, name, own, placed in reversed(_REPLACED.pop(base)):
             if vars(cls).get(name) is not placed:
                 continue
@@ -95,6 +96,7 @@ def _guarded(cls: C, terms: Terms) -> C:
         return cls
     with locked():
         ROOTS[cls] = terms
+        forget_declarations()
         _REPLACED[cls] = []
         _notice_subclasses(cls)
         family: list[type] = [cls, *descendants(cls)]
@@ -117,8 +119,8 @@ def _adopt(base: type, cls: type) -> None:
     if cls is not base and not getattr(cls, "__abstractmethods__", None):
         state_of(cls).settle()
     for above in cls.__mro__[1:]:
-        if above in STATES and STATES[above].verified:
-            STATES[above].settle()  # a diamond below it may not meet what it shields itself with
+        if BORROWED.get(above) and STATES[above].verified:
+            STATES[above].shield()  # a diamond may not meet what a class above shields itself with
 
 
 def _notice_subclasses(base: type[Any]) -> None:

@@ -88,15 +88,20 @@ def _flavour(function: Callable[..., Any]) -> str:
 class StandIn:
     """A stand-in for ``original``, which calls ``run`` (``original`` itself, or what finds it).
 
+    ``first_call`` goes around each call of which ``idle`` does not say that it has nothing to do.
     ``function`` is what to put in the original's place.
     """
 
-    __slots__ = ("_first_call", "_run", "function", "original", "retired")
+    __slots__ = ("_first_call", "_idle", "_run", "function", "original", "retired")
 
     def __init__(
-        self, original: Callable[..., Any], run: Callable[..., Any], first_call: Around
+        self,
+        original: Callable[..., Any],
+        run: Callable[..., Any],
+        idle: Callable[[tuple[Any, ...], dict[str, Any]], bool],
+        first_call: Around,
     ) -> None:
-        self.original, self._run, self._first_call = original, run, first_call
+        self.original, self._run, self._idle, self._first_call = original, run, idle, first_call
         self.retired = False
         flavour = _flavour(original)
         call: Callable[..., Any] = {
@@ -130,7 +135,7 @@ class StandIn:
         twin.__kwdefaults__ = original.__kwdefaults__
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.retired or compiling():
+        if self.retired or compiling() or self._idle(args, kwargs):
             return self._run(*args, **kwargs)
         with self._first_call(args, kwargs) as done:
             result = self._run(*args, **kwargs)
@@ -138,7 +143,7 @@ class StandIn:
         return result
 
     async def _call_coroutine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.retired:
+        if self.retired or self._idle(args, kwargs):
             return await self._run(*args, **kwargs)
         with self._first_call(args, kwargs) as done:
             result = await self._run(*args, **kwargs)
@@ -148,7 +153,7 @@ class StandIn:
     def _call_generator(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Generator[Any, Any, Any]:
-        if self.retired:
+        if self.retired or self._idle(args, kwargs):
             return (yield from self._run(*args, **kwargs))
         with self._first_call(args, kwargs) as done:
             result = yield from self._run(*args, **kwargs)

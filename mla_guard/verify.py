@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .arming import STATES, state_of
+from .arming import STATES, met, state_of
 from .book import ROOTS, declarations, resolve
 from .clauses import broken
 from .contract import name_of, place_of
@@ -36,7 +36,10 @@ class Armed:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """``verified``: nothing is armed. ``installed``: hooks that a stand-in intercepts now."""
+    """``verified``: nothing is armed. ``installed``: the hooks that a stand-in intercepts now.
+
+    One that a class above intercepts for an instance of its own is named with that class.
+    """
 
     verified: bool
     armed: tuple[Armed, ...]
@@ -101,4 +104,8 @@ def status(target: Any) -> Status:
             for hook, clauses in record.pending.items()
             for c in clauses
         ]
-    return Status(not armed, tuple(armed), tuple(sorted(state.installed)))
+    installed = list(state.installed)
+    for hook in state.hooks:
+        if hook not in vars(cls) and (above := met(cls, hook)) is not None:
+            installed.append(f"{name_of(above.cls)}.{hook}")
+    return Status(not armed, tuple(armed), tuple(sorted(installed)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 from lint_rules.config import load_config
-from mla_guard.diagnostic import LINT_RULES
+from mla_guard.diagnostic import RULE_NAMES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,7 +38,7 @@ def test_the_first_command_installs_no_torch() -> None:
 
 def test_every_rule_stands_in_the_table() -> None:
     rows = re.findall(r"^\| (MLA\d{3}) \| ([a-z-]+) \|", README, re.MULTILINE)
-    assert sorted(rows) == sorted(LINT_RULES.items())
+    assert sorted(rows) == sorted(RULE_NAMES.items())
 
 
 def test_the_settings_shown_are_accepted(tmp_path: Path) -> None:
@@ -49,6 +50,13 @@ def test_the_settings_shown_are_accepted(tmp_path: Path) -> None:
     config = load_config([tmp_path / "python"])
     assert config.select == ("MLA101", "MLA102", "MLA201", "MLA202", "MLA203")
     assert config.ignore == ("MLA102",)
+
+
+def test_the_guarded_hybrid_runs(tmp_path: Path) -> None:
+    [example] = [fence for fence in fences("python") if "import mla_guard" in fence]
+    path = tmp_path / "example.py"
+    path.write_text(example, encoding="utf-8")
+    runpy.run_path(str(path), run_name="example")
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lint_rules.conditions import show
-from lint_rules.exposure import Use, is_test
+from lint_rules.dispatch import super_target
 from lint_rules.facts import Attr, CallEvent, Const, Name, dotted
-from lint_rules.flow import super_target
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.rules.hook_signature_drift import declaration, promise_of
 from lint_rules.types import Scope
+from lint_rules.uses import Use, is_test
 from mla_guard.diagnostic import Diagnostic, Related
 from mla_guard.drift import Call, Shape, binding_errors, format_shape, misnamed_positionals
 
@@ -41,37 +41,54 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
     call = arguments(use.call)
     failing: dict[Member, tuple[str, ...]] = {}
     binding = 0
-    for declared in sorted(use.typed.classes, key=lambda k: (k.path, k.line)):
-        for klass in (declared, *sorted(declared.descendants, key=lambda k: (k.path, k.line))):
-            member = klass.method(name)
-            if member is None or member.function is None or is_test(klass.path):
-                continue
-            if is_abstract(member.function) or kind_of(member.function) == "property":
-                continue
-            if not use.admits(klass, judge.view) or judge.plays_another_role(klass):
-                continue
-            errors = binding_errors(shape(member.function), call)
-            if not errors:
-                binding += 1
-            elif member not in failing and _promised(klass, member, call):
-                failing[member] = errors
-    if not failing or not binding:
-        return
-    first, reasons = next(iter(failing.items()))
+    inside = use.scope.klass if use.scope.klass in judge.view.backends else None
+    for klass in use.typed.possible:
+        member = klass.method(name)
+        if member is None or member.function is None or is_test(klass.path):
+            continue
+        if is_abstract(member.function) or kind_of(member.function) == "property":
+            continue
+        if not use.admits(klass, judge.view):
+            continue
+        if judge.plays_another_role(klass) and klass not in use.typed.exact:
+            continue
+        if inside is not None and (
+            judge.foreign_to(inside, klass)
+            or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
+        ):
+            continue  # not written for such a backend, or for holding one of its own kind
+        errors = binding_errors(shape(member.function), call)
+        if not errors:
+            binding += 1
+        elif member not in failing:
+            failing[member] = errors
+    if binding:
+        # where others accept the call, what refuses it must have promised to accept it; that
+        # override is a finding of its own, which names its callers outside of wrappers
+        failing = {
+            m: errors
+            for m, errors in failing.items()
+            if inside is not None and _promised(m.owner, m, call)
+        }
+    if failing:
+        yield _refused(judge, name, use, call, failing)
+
+
+def _refused(
+    judge: Judge, name: str, use: Use, call: Call, failing: dict[Member, tuple[str, ...]]
+) -> Diagnostic:
+    first = next(iter(failing))
     assert first.function is not None
+    signature = format_shape(shape(first.function))
     others = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
-    yield Diagnostic(
+    return Diagnostic(
         "MLA102",
         "error",
-        f"{name}{call} does not bind to {first.symbol}{format_shape(shape(first.function))}{others}",
+        f"{name}{call} does not bind to {first.symbol}{signature}{others}",
         judge.places.at(use.scope.path, use.line, _called_as(use, name)),
         use.scope.symbol,
-        tuple(
-            Related(judge.places.member(m), f"{m.symbol} is defined here") for m in failing
-        ),
-        tuple(
-            f"{m.symbol} {reason}" for m, found in failing.items() for reason in found
-        ),
+        tuple(Related(judge.places.member(m), f"{m.symbol} is defined here") for m in failing),
+        tuple(f"{m.symbol} {reason}" for m, found in failing.items() for reason in found),
         f"TypeError as soon as {show(use.base)} is a {first.owner.name}. Pass only what every "
         "backend accepts, or widen the implementation.",
     )
@@ -178,7 +195,7 @@ def _misnamed(
 
 
 def _abbreviates(a: str, b: str) -> bool:
-    """Whether one name is the other in short: ``fb`` and ``forward_batch``, ``bs`` and ``max_bs``."""
+    """Whether one name is the other in short: ``fb``, ``forward_batch``; ``bs``, ``max_bs``."""
     short, long = sorted((a.strip("_"), b.strip("_")), key=len)
     words = long.split("_")
     return short == "".join(w[:1] for w in words) or set(short.split("_")) <= set(words)
@@ -204,9 +221,11 @@ def _passed(judge: Judge, scope: Scope, parameter: str) -> list[Related]:
                 if value is not None and value != Const("None"):
                     found.append(
                         judge.places.related(
-                            other.path, event.line, scope.klass.name,
+                            other.path,
+                            event.line,
+                            scope.klass.name,
                             f"{other.symbol} passes {parameter} here",
-                        )  # fmt: skip
+                        )
                     )
     return found
 

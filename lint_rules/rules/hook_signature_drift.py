@@ -10,7 +10,15 @@ from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from mla_guard.diagnostic import Diagnostic, Related
-from mla_guard.drift import Shape, binding_errors, drift, format_shape, promised
+from mla_guard.drift import (
+    Call,
+    Shape,
+    binding_errors,
+    drift,
+    format_shape,
+    misplaced_positionals,
+    promised,
+)
 
 __all__ = ["check", "declaration", "promise_of"]
 
@@ -38,18 +46,44 @@ def promise_of(member: Member) -> Shape:
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    found = [
-        item for klass in judge.classes for item in _drifts(judge, klass) if item is not None
-    ]
+    found = [item for klass in judge.classes for item in _drifts(judge, klass) if item is not None]
+    yield from _narrow_wrappers(judge)
     by_declaration: dict[int, list[_Drift]] = {}
     for item in found:
         by_declaration.setdefault(id(item.declared.function), []).append(item)
     for group in by_declaration.values():
-        if _base_is_wrong(judge, group):
-            yield _at_base(judge, group)
-        else:
-            for item in group:
+        agreed = _base_is_wrong(group)
+        if agreed:
+            yield _at_base(judge, agreed)
+        for item in group:
+            if item not in agreed:
                 yield _at_override(judge, item)
+
+
+def _narrow_wrappers(judge: Judge) -> Iterator[Diagnostic]:
+    """Wrappers whose hook, which no base declares, takes less than everything that they wrap.
+
+    What no base class declares has the signature on which the wrapped backends agree.
+    """
+    for wrapper in judge.view.wrappers:
+        for name, member in wrapper.klass.own.items():
+            if member.function is None or declaration(wrapper.klass, name) is not None:
+                continue
+            if not any(d.name == name and d.scope.function is member.function and d.call
+                       for d in wrapper.delegations):  # fmt: skip
+                continue
+            leaves = [
+                m
+                for k in wrapper.inner(judge.view)
+                if judge.view.wrapper(k) is None and not judge.foreign_to(wrapper.klass, k)
+                and (m := k.own.get(name)) is not None and m.function is not None
+            ]  # fmt: skip
+            agreed = {shape(m.function) for m in leaves if m.function is not None}
+            if len(agreed) != 1 or len(leaves) < 2:
+                continue
+            reasons = drift(next(iter(agreed)), shape(member.function))
+            if reasons:
+                yield _at_override(judge, _Drift(member, leaves[0], reasons))
 
 
 def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
@@ -62,10 +96,15 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
         declared = declaration(klass, name)
         if declared is None or declared.function is None:
             continue
+        role = judge.view.role_of(klass)
+        if role is not None and not declared.owner.is_a(role):
+            continue  # the callers of an inner family declare what they hold by its own base
         kinds = {kind_of(function), kind_of(declared.function)}
         if kinds & {"property", "setter"}:
             continue
         reasons = drift(promise_of(declared), shape(function))
+        if klass.root not in judge.view.roots and all(r.startswith("renames") for r in reasons):
+            continue  # next to the backends, hooks are called by position
         if reasons and not _own_protocol(judge, klass, member, declared):
             yield _Drift(member, declared, reasons)
 
@@ -77,14 +116,32 @@ def _own_protocol(judge: Judge, klass: Klass, member: Member, declared: Member) 
     hooks that it dispatches to (``forward_decode``).
     """
     dispatchers = [m for m in _dispatchers(declared.owner, member.name) if m.name != member.name]
-    if not dispatchers or any(klass.members.get(m.name) == m for m in dispatchers):
+    dispatched = [m for m in _dispatched(declared) if m.name != member.name]
+    if not (dispatchers or dispatched) or any(
+        klass.members.get(m.name) == m for m in (*dispatchers, *dispatched)
+    ):
         return False
     assert member.function is not None
-    mine = shape(member.function)
+    mine, promise = shape(member.function), promise_of(declared)
     return not any(
-        use.call is not None and binding_errors(mine, arguments(use.call))
+        use.call is not None
+        and (
+            binding_errors(mine, call := arguments(use.call))
+            or misplaced_positionals(promise, mine, call)
+        )
         for use in judge.view.callers_of(klass, member.name)
     )
+
+
+def _dispatched(dispatcher: Member) -> list[Member]:
+    """The raise-only hooks that ``dispatcher`` calls on its own instance."""
+    function = dispatcher.function
+    assert function is not None
+    return [
+        m
+        for m in dispatcher.owner.members.values()
+        if m.function is not None and is_abstract(m.function) and _calls(function, m.name)
+    ]
 
 
 def _dispatchers(owner: Klass, name: str) -> list[Member]:
@@ -107,20 +164,24 @@ def _calls(function: Function, name: str) -> bool:
     )
 
 
-def _base_is_wrong(judge: Judge, group: list[_Drift]) -> bool:
+def _base_is_wrong(group: list[_Drift]) -> list[_Drift]:
+    """The overrides that differ from the declaration in the same way, where none keeps to it."""
     declared = group[0].declared
-    shapes = {shape(item.override.function) for item in group if item.override.function}
-    if len(group) < _AGREEING or len(shapes) != 1:
-        return False
-    agreeing = [
+    by_reasons: dict[tuple[str, ...], list[_Drift]] = {}
+    for item in group:
+        by_reasons.setdefault(item.reasons, []).append(item)
+    agreed = max(by_reasons.values(), key=len)
+    drifting = {item.override.owner for item in group}
+    keeping = [
         k
         for k in declared.owner.descendants
         if (m := k.own.get(declared.name)) is not None
         and m.function is not None
         and not is_abstract(m.function)
-        and shape(m.function) not in shapes
+        and k not in drifting
+        and declaration(k, declared.name) == declared
     ]
-    return not agreeing
+    return agreed if len(agreed) >= _AGREEING and not keeping else []
 
 
 def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
@@ -131,16 +192,27 @@ def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
         "MLA101",
         "warning",
         f"{declared.symbol} promises {format_shape(promise_of(declared))}, "
-        f"but all {len(group)} overrides take {format_shape(shape(first.function))}",
+        f"but {len(group)} overrides agree on another signature: {'; '.join(group[0].reasons)}",
         judge.places.member(declared),
         declared.symbol,
         tuple(
             Related(judge.places.member(item.override), f"{item.override.symbol} overrides it")
             for item in group
         ),
-        tuple(f"each override {reason}" for reason in group[0].reasons),
-        "Declare on the base what the overrides take.",
+        (
+            f"{first.symbol} takes {format_shape(shape(first.function))}",
+            *(f"each override {reason}" for reason in group[0].reasons),
+        ),
+        "Declare on the base what the overrides take. "
+        "Latent: a call by the names of the base raises TypeError.",
     )
+
+
+def _what(promise: Shape, mine: Shape, call: Call) -> str:
+    if binding_errors(mine, call):
+        return "a call that the override refuses"
+    moved = ", ".join(misplaced_positionals(promise, mine, call))
+    return f"a call whose {moved} the override takes for another parameter"
 
 
 def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
@@ -154,15 +226,13 @@ def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
             f"{declared.symbol} is declared here as {format_shape(promise)}",
         )
     ]
-    for path, line, _ in breaking[:3]:
-        related.append(
-            judge.places.related(path, line, override.name, "a call that the override refuses")
-        )
-    hint = "Accept the missing parameters (with their defaults) and hand them on to super()."
+    for path, line, call in breaking[:3]:
+        related.append(judge.places.related(path, line, override.name, _what(promise, mine, call)))
+    hint = "Take the declared parameters, in their order and with their defaults."
     if not breaking:
         hint = (
             "Latent: no call in this tree reaches it; one that relies on the declaration "
-            f"raises TypeError. {hint}"
+            f"raises TypeError or fills other parameters. {hint}"
         )
     return Diagnostic(
         "MLA101",

@@ -21,14 +21,28 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
         flow = judge.flow(klass)
         for passed in flow.passed:
             key = (passed.owner, passed.target, passed.parameter)
-            if key in said or klass is not passed.owner and passed.owner in judge.classes and (
-                passed.owner is not klass and judge.built(passed.owner)
+            if key in said or (
+                klass is not passed.owner
+                and passed.owner in judge.classes
+                and (passed.owner is not klass and judge.built(passed.owner))
             ):
                 continue
             readings = _lost(judge, klass, flow, passed)
-            if readings:
+            if readings and not _handed_down(judge, klass, flow, passed, readings):
                 said.add(key)
                 yield _diagnose(judge, klass, passed, readings)
+
+
+def _handed_down(
+    judge: Judge, klass: Klass, flow: Flow, passed: Passed, readings: list[Reading]
+) -> bool:
+    """Whether the constant comes from a child, where the same loss is reported."""
+    attrs = {reading.attr for reading in readings}
+    return any(
+        attrs <= {reading.attr for reading in _lost(judge, klass, flow, outer)}
+        for outer in flow.passed
+        if outer.target is passed.owner
+    )
 
 
 def _lost(judge: Judge, klass: Klass, flow: Flow, passed: Passed) -> list[Reading]:
@@ -47,7 +61,7 @@ def _lost(judge: Judge, klass: Klass, flow: Flow, passed: Passed) -> list[Readin
     found: list[Reading] = []
     for reading in flow.readings(judge.hooks(klass), gone):
         path = [flow.normal(part) for part in reading.path]
-        if satisfiable([*flow.invariants, *path]):
+        if satisfiable(flow.premises(path)):
             found.append(reading)
     return found
 
@@ -56,11 +70,8 @@ def _depends(condition: object, passed: Passed) -> bool:
     return f":{passed.parameter}'" in repr(condition)
 
 
-def _diagnose(
-    judge: Judge, klass: Klass, passed: Passed, readings: list[Reading]
-) -> Diagnostic:
+def _diagnose(judge: Judge, klass: Klass, passed: Passed, readings: list[Reading]) -> Diagnostic:
     attrs = list(dict.fromkeys(r.attr for r in readings))
-    hooks = list(dict.fromkeys(r.entry.symbol for r in readings))
     first = readings[0]
     init = passed.target.members["__init__"]
     flag = f"{passed.parameter}={show(passed.value)}"
@@ -74,10 +85,12 @@ def _diagnose(
         (
             Related(judge.places.member(init), f"{init.symbol} takes {passed.parameter}"),
             judge.places.related(
-                first.owner.path, first.line, first.attr,
+                first.owner.path,
+                first.line,
+                first.attr,
                 f"{first.owner.name}.{first.function.name} reads {first.attr}",
             ),
-        ),  # fmt: skip
+        ),
         tuple(
             f"{attr} is read by "
             + ", ".join(dict.fromkeys(r.entry.symbol for r in readings if r.attr == attr))

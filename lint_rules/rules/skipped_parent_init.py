@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from lint_rules.facts import CallEvent, Function, Name, Read
-from lint_rules.flow import Flow, super_target
+from lint_rules.dispatch import super_target
+from lint_rules.facts import CallEvent, Name, Write
+from lint_rules.flow import Flow, Reading
+from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
-from mla_guard.diagnostic import Diagnostic, Related
+from lint_rules.uses import Use
+from mla_guard.diagnostic import Diagnostic, Related, Severity
 
 __all__ = ["check"]
 
@@ -16,17 +19,15 @@ _SHOWN = 6
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    said: set[tuple[Klass, Klass]] = set()
     for klass in judge.classes:
         if not klass.complete or "__getattr__" in klass.members:
             continue
-        yield from _skipped_init(judge, klass, said)
-        yield from _skipped_state(judge, klass)
+        yield from _skipped_init(judge, klass)
+        if not judge.plays_another_role(klass):
+            yield from _skipped_state(judge, klass)
 
 
-def _skipped_init(
-    judge: Judge, klass: Klass, said: set[tuple[Klass, Klass]]
-) -> Iterator[Diagnostic]:
+def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
     init = klass.own.get("__init__")
     if init is None or init.function is None:
         return
@@ -41,10 +42,24 @@ def _skipped_init(
         created = _created(Flow(judge.project, parent), parent)
         missing = sorted(a for a in created if not _exists(judge, klass, flow, a))
         readers = _readers(judge, klass, flow, missing)
-        if readers:
-            yield _diagnose(judge, klass, init, skipped, missing, readers)
-            said.add((klass, parent))
+        callers = {a: uses for a in missing if (uses := _callers(judge, klass, a))}
+        if readers or callers:
+            yield _diagnose(judge, klass, init, skipped, readers, callers)
             return
+
+
+def _callers(judge: Judge, klass: Klass, attr: str) -> list[Use]:
+    """Code outside that reads the attribute off such a backend, unguarded.
+
+    A class without a base class answers to whoever holds a backend of its family.
+    """
+    return [
+        use
+        for use in judge.view.outer_uses(attr)
+        if use.kind == "read"
+        and not is_guarded(use)
+        and (klass.root is None or use.admits(klass, judge.view))
+    ]
 
 
 def _created(flow: Flow, parent: Klass) -> set[str]:
@@ -65,67 +80,25 @@ def _exists(judge: Judge, klass: Klass, flow: Flow, attr: str) -> bool:
     )
 
 
-def _readers(judge: Judge, klass: Klass, flow: Flow, missing: list[str]) -> dict[str, list[Member]]:
-    """For each missing attribute the methods that read it and that ``klass`` inherits and runs."""
-    found: dict[str, list[Member]] = {}
-    for name, member in klass.members.items():
-        function = member.function
-        if function is None or name == "__init__" or member.owner is klass:
-            continue
-        for attr in _reads(function) & set(missing):
-            if _runs_from_outside(judge, klass, member):
-                found.setdefault(attr, []).append(member)
-    for attr, method in _through_super(klass, set(missing)):
-        if method not in found.setdefault(attr, []):
-            found[attr].append(method)
-    return {attr: members for attr, members in found.items() if members}
+def _readers(
+    judge: Judge, klass: Klass, flow: Flow, missing: list[str]
+) -> dict[str, list[Reading]]:
+    """For each missing attribute where an inherited method reads it, as an instance runs it."""
+    found: dict[str, list[Reading]] = {}
+    entries = judge.hooks(klass) if klass.root in judge.view.roots else judge.public(klass)
+    for reading in flow.readings(entries, missing):
+        if reading.owner is not klass and not _stores_first(reading):
+            found.setdefault(reading.attr, []).append(reading)
+    return found
 
 
-def _reads(function: Function) -> set[str]:
-    receiver = Name(function.params[0].name) if function.params else None
-    stored = {
-        e.name for e in function.events if type(e).__name__ == "Write" and e.target == receiver  # type: ignore[union-attr]
-    }
-    return {
-        e.name
-        for e in function.events
-        if isinstance(e, Read) and e.value == receiver and not e.probe and not e.caught
-    } - stored
-
-
-def _runs_from_outside(judge: Judge, klass: Klass, member: Member) -> bool:
-    """Whether an inherited method is public, or called by a method that the class runs."""
-    if not member.name.startswith("_"):
-        return True
+def _stores_first(reading: Reading) -> bool:
+    """Whether the reading function stores the attribute itself, earlier on."""
+    receiver = Name(reading.function.params[0].name) if reading.function.params else None
     return any(
-        other.function is not None and other is not member and _calls(other.function, member.name)
-        for other in klass.members.values()
+        isinstance(e, Write) and e.name == reading.attr and e.target == receiver
+        for e in reading.function.events
     )
-
-
-def _calls(function: Function, name: str) -> bool:
-    receiver = Name(function.params[0].name) if function.params else None
-    return any(
-        isinstance(e, CallEvent)
-        and getattr(e.call.func, "name", None) == name
-        and getattr(e.call.func, "value", None) == receiver
-        for e in function.events
-    ) or any(isinstance(e, Read) and e.name == name and e.value == receiver for e in function.events)
-
-
-def _through_super(klass: Klass, missing: set[str]) -> Iterator[tuple[str, Member]]:
-    """Parents' methods that the class's own methods run through ``super()``."""
-    for member in klass.own.values():
-        function = member.function
-        if function is None or member.name == "__init__":
-            continue
-        receiver = function.params[0].name if function.params else ""
-        for event in function.events:
-            if isinstance(event, CallEvent):
-                target = super_target(event.call, klass, klass, receiver)
-                if target is not None and target.function is not None and target.name != "__init__":
-                    for attr in sorted(_reads(target.function) & missing):
-                        yield attr, target
 
 
 def _diagnose(
@@ -133,40 +106,54 @@ def _diagnose(
     klass: Klass,
     init: Member,
     skipped: Member,
-    missing: list[str],
-    readers: dict[str, list[Member]],
+    readers: dict[str, list[Reading]],
+    callers: Mapping[str, list[Use]],
 ) -> Diagnostic:
-    attrs = sorted(readers)
+    who = {
+        attr: list(
+            dict.fromkeys(
+                [_symbol(r) for r in readers.get(attr, ())]
+                + [u.scope.symbol for u in callers.get(attr, ())]
+            )
+        )
+        for attr in sorted({*readers, *callers})
+    }
+    attrs = sorted(who, key=lambda a: (a not in readers, a))
     shown = ", ".join(attrs[:_SHOWN]) + (
         f" and {len(attrs) - _SHOWN} more" if len(attrs) > _SHOWN else ""
     )
-    first = readers[attrs[0]][0]
-    methods = {m for members in readers.values() for m in members}
-    reached = [
-        u for m in methods for u in judge.view.uses.get(m.name, ()) if u.admits(klass, judge.view)
-    ]
-    built = judge.built(klass)
-    severity = "error" if built or reached else "warning"
-    related = [
-        Related(judge.places.member(skipped), f"{skipped.symbol} is skipped"),
-        Related(judge.places.member(first), f"{first.symbol} reads {attrs[0]}"),
-        *built[:1],
-    ]
-    latent = "" if severity == "error" else "Latent: nothing in this tree builds the class. "
+    reader, attr = who[attrs[0]][0], attrs[0]
+    if attr in readers:
+        first = readers[attr][0]
+        place = judge.places.related(first.owner.path, first.line, attr, f"{reader} reads {attr}")
+    else:
+        use = callers[attr][0]
+        place = judge.places.related(use.scope.path, use.line, attr, f"{reader} reads {attr}")
+    built = [place for k in (klass, *klass.descendants) for place in judge.built(k)]
+    severity: Severity = "error" if built else "warning"
+    latent = "" if built else f"Latent: no construction of {klass.name} was found. "
+    reasons = [f"{attr} is read by {', '.join(names)}" for attr, names in who.items()]
+    if attr in readers and len(readers[attr][0].chain) > 1:
+        reasons.append("through " + " -> ".join(m.symbol for m in readers[attr][0].chain))
     return Diagnostic(
         "MLA201",
         severity,
         f"{klass.name}.{init.name} never runs {skipped.symbol}, which creates {shown}; "
-        f"{first.symbol} reads {attrs[0]}: AttributeError",
+        f"{reader} reads {attr}: AttributeError",
         judge.places.member(init),
         init.symbol,
-        tuple(related),
-        tuple(
-            f"{attr} is read by {', '.join(dict.fromkeys(m.symbol for m in readers[attr]))}"
-            for attr in attrs
+        (
+            Related(judge.places.member(skipped), f"{skipped.symbol} is skipped"),
+            place,
+            *built[:1],
         ),
+        tuple(reasons),
         f"{latent}Call super().{init.name}(...), or create what the inherited methods read.",
     )
+
+
+def _symbol(reading: Reading) -> str:
+    return f"{reading.owner.name}.{reading.function.name}"
 
 
 def _skipped_state(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
@@ -190,12 +177,12 @@ def _skipped_state(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
         created = _only_created_by(klass, skipped)
         missing = sorted(a for a in created if not _exists(judge, klass, flow, a))
         readers = {
-            attr: [m for m in members if m.name != name]
-            for attr, members in _readers(judge, klass, flow, missing).items()
+            attr: kept
+            for attr, readings in _readers(judge, klass, flow, missing).items()
+            if (kept := [r for r in readings if r.function.name != name])
         }
-        readers = {attr: members for attr, members in readers.items() if members}
         if readers:
-            yield _diagnose(judge, klass, member, skipped, missing, readers)
+            yield _diagnose(judge, klass, member, skipped, readers, {})
 
 
 def _only_created_by(klass: Klass, skipped: Member) -> set[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lint_rules.exposure import Use, Wrapper
+from lint_rules.exposure import Wrapper
 from lint_rules.gaps import Gap, is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
+from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
 
 __all__ = ["check", "diagnose"]
@@ -42,7 +43,7 @@ def diagnose(judge: Judge, gap: Gap, code: str) -> Diagnostic:
         found = klass.own.get(name)
         place = judge.places.member(found) if found is not None else judge.places.klass(klass)
         related.append(Related(place, f"{klass.name} has it here"))
-    reasons = [f"{_count(gap.implementers)} that it can wrap: {_names(gap.implementers)}"]
+    reasons = [f"{_count(gap.implementers)}: {_names(gap.implementers)}"]
     if gap.siblings:
         names = ", ".join(dict.fromkeys(s.klass.name for s in gap.siblings))
         reasons.append(f"other wrappers pass it on: {names}")
@@ -100,7 +101,9 @@ def _definers(gap: Gap) -> list[Klass]:
 
 
 def _count(classes: tuple[Klass, ...]) -> str:
-    return "1 backend has it" if len(classes) == 1 else f"{len(classes)} backends have it"
+    if len(classes) == 1:
+        return "1 backend that it can wrap has it"
+    return f"{len(classes)} backends that it can wrap have it"
 
 
 def _names(classes: tuple[Klass, ...]) -> str:
@@ -124,11 +127,6 @@ def _nested(judge: Judge, gap: Gap) -> list[str]:
 def _hands_on(outer: Wrapper, gap: Gap) -> bool:
     return any(
         d.name == gap.name
-        and any(
-            gap.wrapper.klass.is_a(k)
-            for attr in d.attrs
-            if attr in outer.held
-            for k in outer.held[attr].classes
-        )
+        and any(outer.held[attr].holds(gap.wrapper.klass) for attr in d.attrs if attr in outer.held)
         for d in outer.delegations
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lint_rules.conditions import FALSE, atoms, conjunction, negation, satisfiable, show
 from lint_rules.facts import And, Attr, Call, Compare, Expr, Item, Name, Not, Opaque, Or
-from lint_rules.flow import SELF, Flow, Reading
+from lint_rules.flow import Flow, Reading
+from lint_rules.frames import SELF
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
 from mla_guard.diagnostic import Diagnostic, Related
@@ -33,7 +34,9 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             for attr, condition in flow.conditional.items()
             if condition != FALSE and not judge.view._written_outside(attr)
         }
-        for reading in flow.readings(judge.hooks(klass), conditional):
+        for reading in flow.readings(_entries(judge, klass), conditional):
+            if reading.entry.name == "__init__" and klass.is_a(reading.owner):
+                continue
             condition = conditional[reading.attr]
             if flow.guarded(reading, condition):
                 continue
@@ -46,6 +49,12 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             )
     for (owner, attr), findings in found.items():
         yield _diagnose(judge, owner, attr, findings)
+
+
+def _entries(judge: Judge, klass: Klass) -> list[Member]:
+    """The hooks, and the constructor for the sake of the objects that it hands ``self`` to."""
+    init = klass.method("__init__")
+    return [*judge.hooks(klass), *([init] if init is not None else ())]
 
 
 def _settled(flow: Flow, reading: Reading) -> bool:
@@ -67,7 +76,7 @@ def _fixed(expr: Expr) -> bool:
         return False
     if isinstance(expr, Name):
         # names of the walk's own making are locals and parameters of a hook
-        return ":" in expr.id and not expr.id.split(":")[0].isdigit() or expr == SELF
+        return (":" in expr.id and not expr.id.split(":")[0].isdigit()) or expr == SELF
     if isinstance(expr, Attr):
         return _fixed(expr.value) or (isinstance(expr.value, Call) and _fixed(expr.value))
     if isinstance(expr, Call):
@@ -87,12 +96,13 @@ def _contradiction(flow: Flow, reading: Reading, condition: Expr) -> Expr | None
     for index, part in enumerate(path):
         if not isinstance(part, Or):
             continue
-        rest = [*flow.invariants, *path[:index], *path[index + 1 :]]
+        rest = [*path[:index], *path[index + 1 :]]
         for disjunct in part.items:
-            premises = [*rest, disjunct]
+            premises = flow.premises([*rest, disjunct])
             if satisfiable(premises) and not satisfiable([*premises, condition]):
                 return disjunct
-    if path and satisfiable(path) and not satisfiable([*flow.invariants, *path, condition]):
+    whole = flow.premises(path)
+    if path and satisfiable(whole) and not satisfiable([*whole, condition]):
         return conjunction(path)
     return None
 

@@ -19,7 +19,10 @@ FORWARD_MHA = "sglang/srt/models/deepseek_common/attention_forward_methods/forwa
 
 
 class Fault(NamedTuple):
-    """A finding that a release must yield; ``mentions`` stand in its text."""
+    """A finding that a release must yield, by the first of ``mentions`` in its message.
+
+    The other ``mentions`` stand in its text.
+    """
 
     release: str
     code: str
@@ -36,13 +39,17 @@ FAULTS = [
         "error",
         "TRTLLMMLABackend.init_mha_chunk_metadata",
         f"{ATTENTION}/trtllm_mla_backend.py",
-        ("mha_chunk_kv_cache", "enable_chunk_kv", f"{ATTENTION}/flashinfer_mla_backend.py"),
+        (
+            "mha_chunk_kv_cache",
+            "disable_chunked_prefix_cache",
+            f"{ATTENTION}/flashinfer_mla_backend.py",
+        ),
     ),
     Fault(
         "0.5.12.post1",
         "MLA301",
         "error",
-        "HybridLinearAttnBackend.init_mha_chunk_metadata",
+        "HybridLinearAttnBackend",
         f"{ATTENTION}/hybrid_linear_attn_backend.py",
         ("init_mha_chunk_metadata", FORWARD_MHA),
     ),
@@ -69,7 +76,7 @@ FAULTS = [
         "0.5.16",
         "MLA301",
         "error",
-        "HybridAttnBackend.init_mha_chunk_metadata",
+        "HybridAttnBackend",
         f"{ATTENTION}/hybrid_attn_backend.py",
         ("init_mha_chunk_metadata", FORWARD_MHA, "HybridLinearAttnBackend"),
     ),
@@ -87,7 +94,12 @@ FAULTS = [
         "error",
         "TRTLLMMLABackend.init_mha_chunk_metadata",
         f"{ATTENTION}/trtllm_mla_backend.py",
-        ("mha_chunk_kv_cache", "disable_chunked_prefix_cache"),
+        (
+            "mha_chunk_kv_cache in a branch that implies that it is absent",
+            "the guard `get_schedule().disable_chunked_prefix_cache and "
+            "any(forward_batch.extend_prefix_lens_cpu)` holds only where mha_chunk_kv_cache does "
+            "not exist",
+        ),
     ),
     Fault(
         "0.5.23",
@@ -95,7 +107,7 @@ FAULTS = [
         "warning",
         "FlashMLABackend.__init__",
         f"{ATTENTION}/flashmla_backend.py",
-        (),
+        ("__init__",),
     ),
 ]
 
@@ -111,7 +123,11 @@ def findings(release: str) -> tuple[Diagnostic, ...]:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.release} {f.code} {f.symbol}")
 def test_the_fault_is_found(fault: Fault) -> None:
     prefix = f"{unpacked('sglang', fault.release)}/"
-    found = [d for d in findings(fault.release) if (d.code, d.symbol) == (fault.code, fault.symbol)]
+    found = [
+        d
+        for d in findings(fault.release)
+        if (d.code, d.symbol) == (fault.code, fault.symbol) and fault.mentions[0] in d.message
+    ]
     assert [(d.severity, d.place.path.removeprefix(prefix)) for d in found] == [
         (fault.severity, fault.path)
     ]

@@ -8,6 +8,7 @@ one line are separated by ``; error: ...``. A block may hold several files, each
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from lint_rules.config import Config
 from lint_rules.run import check
+from mla_guard import HookContractError
 from mla_guard.diagnostic import Diagnostic
 
 SECTIONS = (
@@ -146,6 +148,16 @@ def findings(directory: Path) -> list[Expected]:
     if not report.roots:
         raise ValueError("no base class in this block: nothing was checked")
     return sorted(_as_expected(report.diagnostics, directory))
+
+
+def refusals(directory: Path) -> list[Expected]:
+    """What the guard refuses while the block runs, in the same form."""
+    path = directory / DEFAULT_FILE
+    try:
+        runpy.run_path(str(path), run_name=f"page_{directory.name}")
+    except HookContractError as error:
+        return sorted(_as_expected(error.diagnostics, directory))
+    return []
 
 
 def _as_expected(diagnostics: Iterable[Diagnostic], directory: Path) -> Iterator[Expected]:

@@ -19,7 +19,8 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 class Renaming:
     """A consistent renaming of what ``sources`` define, ``keep`` and imported modules aside.
 
-    The new names sort as the old ones do, so that lists in messages keep their order.
+    The new names sort as the old ones do, so that lists in messages keep their order, and stay
+    private or capitalized, which has a meaning in Python.
     """
 
     def __init__(self, sources: Iterable[str], keep: Collection[str]) -> None:
@@ -37,7 +38,7 @@ class Renaming:
                 names.update(_defined(node))
                 kept.update(_foreign(node))
         ordered = sorted(n for n in names - kept if not n.startswith("__"))
-        self._new = {name: f"name{index:05}" for index, name in enumerate(ordered)}
+        self._new = {name: _other(name, index) for index, name in enumerate(ordered)}
         self._old = {new: name for name, new in self._new.items()}
 
     def __len__(self) -> int:
@@ -52,11 +53,18 @@ class Renaming:
         return _WORD.sub(lambda word: self._old.get(word[0], word[0]), text)
 
 
+def _other(name: str, index: int) -> str:
+    bare = name.lstrip("_")
+    stem = "Name" if bare[:1].isupper() else "name"
+    return f"{'_' * (len(name) - len(bare))}{stem}{index:05}"
+
+
 def _defined(node: ast.AST) -> Iterable[str]:
     if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
         return (node.name,)
-    if isinstance(node, ast.Attribute):
-        return (node.attr,)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        # What others define (``torch.empty``, ``names.append``) is not the engine's to rename.
+        return (node.attr,) if node.value.id in ("self", "cls") else ()
     if isinstance(node, ast.arg):
         return (node.arg,)
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -72,8 +72,8 @@ def test_a_broken_backend_is_named_and_the_rest_is_checked(
     assert main(["check", "--output-format", "concise"]) == 2
     output = capsys.readouterr()
     assert [line.split(" ")[0] for line in output.out.splitlines()] == [
-        "engine/children/first.py:5:5:",
-        "engine/second.py:5:5:",
+        "engine/children/first.py:5:9:",
+        "engine/second.py:5:9:",
     ]
     assert output.err.startswith("engine/broken.py:7: cannot be checked: ")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_no_name_matters(tmp_path: Path) -> None:
         [file.read_text(encoding="utf-8") for file in files],
         keep=[*BACKEND_ROOTS, *COMPANION_ROOTS, "ABC", "abstractmethod"],
     )
-    assert len(renaming) > 80
+    assert len(renaming) > 60
     engine = tmp_path / "engine"
     engine.mkdir()
     for file in files:
@@ -60,8 +61,9 @@ def test_no_name_matters(tmp_path: Path) -> None:
         (engine / file.name).write_text(text, encoding="utf-8")
 
     def told(finding: Diagnostic, directory: Path) -> str:
-        text = finding.text().replace(f"{directory}/", "")
-        return renaming.undo(text)
+        """The finding in the old names; columns move with the length of names."""
+        text = re.sub(r"(\.py:\d+):\d+:", r"\1:", finding.text())
+        return renaming.undo(text.replace(f"{directory}/", ""))
 
     original = [told(finding, ENGINE) for finding in findings(ENGINE)]
     assert [told(finding, engine) for finding in findings(engine)] == original
@@ -77,6 +79,6 @@ def test_the_verb_prints_every_finding_and_exits_0(
     output = capsys.readouterr()
     assert output.err == ""
     assert output.out.startswith(f"{DESCRIPTION}\n\nengine/")
-    assert output.out.endswith("\nFound 8 errors in 9 backend classes (12 files).\n")
+    assert output.out.endswith("\nFound 8 errors in 8 backend classes (12 files).\n")
     for finding in findings(engine):
         assert finding.headline().replace(f"{tmp_path}/", "") in output.out

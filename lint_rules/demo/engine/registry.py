@@ -1,29 +1,61 @@
 """Which backend serves which configuration."""
 
 from engine.base import AttentionBackend
-from engine.flashinfer_mla import FlashInferMLABackend
-from engine.flashmla import FlashMLABackend
-from engine.tokenspeed_mla import TokenspeedMLABackend
-from engine.triton import TritonBackend
-from engine.trtllm_mla import TRTLLMMLABackend
 from engine.wrappers import HybridLinearBackend, SlidingWindowBackend, TwoBatchBackend
 
-ATTENTION_BACKENDS = {
-    "flashinfer": FlashInferMLABackend,
-    "flashmla": FlashMLABackend,
-    "tokenspeed": TokenspeedMLABackend,
-    "triton": TritonBackend,
-    "trtllm": TRTLLMMLABackend,
-}
+ATTENTION_BACKENDS = {}
+
+
+def register_attention_backend(name):
+    def decorator(create):
+        ATTENTION_BACKENDS[name] = create
+        return create
+
+    return decorator
+
+
+@register_attention_backend("flashinfer")
+def create_flashinfer_backend(runner):
+    from engine.flashinfer_mla import FlashInferMLABackend
+
+    return FlashInferMLABackend(runner)
+
+
+@register_attention_backend("flashmla")
+def create_flashmla_backend(runner):
+    from engine.flashmla import FlashMLABackend
+
+    return FlashMLABackend(runner)
+
+
+@register_attention_backend("tokenspeed")
+def create_tokenspeed_backend(runner):
+    from engine.tokenspeed_mla import TokenspeedMLABackend
+
+    return TokenspeedMLABackend(runner)
+
+
+@register_attention_backend("triton")
+def create_triton_backend(runner):
+    from engine.triton import TritonBackend
+
+    return TritonBackend(runner)
+
+
+@register_attention_backend("trtllm")
+def create_trtllm_backend(runner):
+    from engine.trtllm_mla import TRTLLMMLABackend
+
+    return TRTLLMMLABackend(runner)
 
 
 def create_attention_backend(runner, server_args) -> AttentionBackend:
-    backend = ATTENTION_BACKENDS[server_args.attention_backend](runner)
+    create = ATTENTION_BACKENDS[server_args.attention_backend]
+    backend = create(runner)
     if runner.model_config.linear_layers:
         backend = HybridLinearBackend(backend, runner.model_config.full_layers)
     if runner.model_config.sliding_window:
-        backend = SlidingWindowBackend(backend, TritonBackend(runner))
+        backend = SlidingWindowBackend(backend, create_triton_backend(runner))
     if server_args.enable_two_batch_overlap:
-        children = [ATTENTION_BACKENDS[server_args.attention_backend](runner) for _ in range(2)]
-        backend = TwoBatchBackend(backend, children)
+        backend = TwoBatchBackend(backend, [create(runner) for _ in range(2)])
     return backend

@@ -1,0 +1,88 @@
+"""``mla-guard contract`` on the bundled engine, compared whole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lint_rules.demo import ENGINE
+from mla_guard.cli import main
+
+ROOT = """\
+AttentionBackend  engine/base.py:6
+  init_forward_metadata(forward_batch): required; 5 of 8 classes define it
+  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): \
+required; 7 of 8 classes define it
+  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): \
+required; 7 of 8 classes define it
+  init_cuda_graph_state(max_bs): required; 6 of 8 classes define it
+  forward(q, k, v, layer, forward_batch, save_kv_cache=...): has a default; 0 of 8 classes define it
+  init_mha_chunk_metadata(forward_batch, disable_flashinfer_ragged=...) or \
+init_mha_chunk_metadata(forward_batch): not declared, but asked for; 4 of 8 classes define it
+  replay_cuda_graph(bs, seq_lens): not declared, but asked for; 5 of 8 classes define it
+"""
+WRAPPER = """\
+TwoBatchBackend < AttentionBackend  engine/wrappers.py:67
+  init_forward_metadata(forward_batch): delegated  engine/wrappers.py:74
+  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:87
+  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:90
+  init_cuda_graph_state(max_bs): delegated  engine/wrappers.py:79
+  forward(q, k, v, layer, forward_batch, save_kv_cache=...): inherited from AttentionBackend  \
+engine/base.py:23
+  init_mha_chunk_metadata: absent
+  replay_cuda_graph(bs, seq_lens): delegated  engine/wrappers.py:84
+"""
+MATRIX = """\
+                       1  2  3  4  5  6  7
+FlashInferMLABackend   I  I  I  I  i  I  I
+FlashMLABackend        i  I  i  I  i  i  i
+HybridLinearBackend    d  d  d  d  i  d  d
+SlidingWindowBackend   d  d  d  d  i  d  d
+TRTLLMMLABackend       i  I  I  i  i  I  i
+TokenspeedMLABackend   i  i  I  i  i  i  i
+TritonBackend          I  I  I  I  i  .  I
+TwoBatchBackend        d  d  d  d  i  .  d
+
+I implements  i inherits  d delegates  r raises only  . absent
+"""
+
+
+@pytest.fixture(autouse=True)
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ENGINE, tmp_path / "engine")
+    (tmp_path / "pyproject.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["contract", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_base_class_shows_its_hooks_and_those_that_callers_ask_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert printed(capsys) == ROOT
+    assert printed(capsys, "AttentionBackend") == ROOT
+    assert printed(capsys, "engine/base.py") == ROOT
+
+
+def test_a_backend_shows_where_each_hook_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "TwoBatchBackend") == WRAPPER
+    assert printed(capsys, "engine.wrappers.TwoBatchBackend") == WRAPPER
+
+
+def test_the_matrix_has_a_row_for_each_backend(capsys: pytest.CaptureFixture[str]) -> None:
+    hooks, _, rows = printed(capsys, "--matrix").partition("\n\n")
+    assert [line.split()[0] for line in hooks.splitlines()] == list("1234567")
+    assert rows == MATRIX
+
+
+def test_an_unknown_class_is_2_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "TritonBackends"]) == 2
+    assert capsys.readouterr().err == (
+        "mla-guard: error: no backend class or path is named 'TritonBackends' "
+        "(did you mean 'TritonBackend'?)\n"
+    )
