@@ -10,6 +10,7 @@ import torch
 from mla_guard import hook
 from mla_runtime.attention_form import AttentionForm
 from mla_runtime.base import AttentionBackend
+from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.captured_prefill import in_captured_prefill
 from mla_runtime.chunk_runner import FlashInferMhaChunkKVRunner, run_ragged
 from mla_runtime.errors import HookRefusedError, refusal
@@ -104,9 +105,9 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         self.mha_chunk_kv_cache = FlashInferMhaChunkKVRunner(model_runner, self)
 
         self.forward_metadata: DecodeMetadata | PrefillMetadata | None = None
+        self.captured_planners: CapturedGraphs[PagedMla] = CapturedGraphs()
+        self.cuda_graph_kv_indices: torch.Tensor | None = None
         self.cuda_graph_buffers: GraphBuffers | None = None
-        self.decode_cuda_graph_metadata: dict[int, PagedMla] = {}
-        self.prefill_cuda_graph_metadata: dict[tuple[Phase, int], PagedMla] = {}
 
     def _indptr(self, max_bs: int) -> torch.Tensor:
         return torch.zeros(max_bs + 1, dtype=torch.int32, device=self.device)
@@ -152,21 +153,29 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     def init_cuda_graph_state(
         self, max_bs: int, max_num_tokens: int, kv_indices_buf: torch.Tensor | None = None
     ) -> None:
-        """Allocate the index buffers that all graphs of this backend read.
+        """Say how large captured batches get, once; the index buffers come with the first capture.
 
         ``kv_indices_buf``, int32, replaces the buffer of ``max_bs * max_context_len`` indices.
         """
-        kv_indices = (
-            torch.zeros(max_bs * self.max_context_len, dtype=torch.int32, device=self.device)
-            if kv_indices_buf is None
-            else kv_indices_buf
-        )
-        self.cuda_graph_buffers = GraphBuffers(
-            qo_indptr=torch.arange(max_bs + 1, dtype=torch.int32, device=self.device),
-            kv_indptr=self._indptr(max_bs),
-            kv_indices=kv_indices,
-            kv_len=torch.ones(max_bs, dtype=torch.int32, device=self.device),
-        )
+        self.captured_planners.reserve(max_bs)
+        self.cuda_graph_kv_indices = kv_indices_buf
+        self.cuda_graph_buffers = None
+
+    def _graph_buffers(self) -> GraphBuffers:
+        """What every graph of planned kernels reads: not there before one is captured."""
+        if self.cuda_graph_buffers is None:
+            max_bs = self.captured_planners.max_bs
+            if self.cuda_graph_kv_indices is None:
+                self.cuda_graph_kv_indices = torch.zeros(
+                    max_bs * self.max_context_len, dtype=torch.int32, device=self.device
+                )
+            self.cuda_graph_buffers = GraphBuffers(
+                qo_indptr=torch.arange(max_bs + 1, dtype=torch.int32, device=self.device),
+                kv_indptr=self._indptr(max_bs),
+                kv_indices=self.cuda_graph_kv_indices,
+                kv_len=torch.ones(max_bs, dtype=torch.int32, device=self.device),
+            )
+        return self.cuda_graph_buffers
 
     def init_forward_metadata_out_graph(
         self, forward_batch: ForwardBatchLike, in_capture: bool = False
@@ -198,10 +207,11 @@ class FlashInferMLAAttnBackend(AttentionBackend):
                 "keep the host mirror (needs_cpu_seq_lens is True)",
             )
         batch_size = forward_batch.batch_size
-        wrapper = self._graph_wrapper(phase, batch_size, hook, in_capture)
+        wrapper = self.captured_planners.find(
+            self, phase, batch_size, in_capture, lambda: self._graph_planner(batch_size)
+        )
         lengths = lengths_of(forward_batch, phase, self.settings, in_graph=True)
-        assert self.cuda_graph_buffers is not None
-        kv_indices = self.cuda_graph_buffers.kv_indices
+        kv_indices = self._graph_buffers().kv_indices
         if phase in (Phase.DECODE, Phase.IDLE):
             self._plan_decode(forward_batch, lengths, wrapper, kv_indices)
             self.forward_metadata = DecodeMetadata(wrapper, batch_size)
@@ -209,48 +219,15 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             self._plan_prefill(forward_batch, lengths, wrapper, False, kv_indices)
             self.forward_metadata = PrefillMetadata(wrapper, False, batch_size)
 
-    def _graph_wrapper(
-        self, phase: Phase, batch_size: int, hook: str, in_capture: bool
-    ) -> PagedMla:
-        buffers = self.cuda_graph_buffers
-        if buffers is None:
-            raise refusal(self, hook, "no graph buffers exist", "call init_cuda_graph_state first")
-        decode = phase in (Phase.DECODE, Phase.IDLE)
-        known = (
-            self.decode_cuda_graph_metadata.get(batch_size)
-            if decode
-            else self.prefill_cuda_graph_metadata.get((phase, batch_size))
+    def _graph_planner(self, batch_size: int) -> PagedMla:
+        shared = self._graph_buffers()
+        own = GraphBuffers(
+            shared.qo_indptr[: batch_size + 1],
+            shared.kv_indptr[: batch_size + 1],
+            shared.kv_indices,
+            shared.kv_len[:batch_size],
         )
-        if known is not None:
-            return known
-        if not in_capture:
-            raise refusal(
-                self,
-                hook,
-                f"no {phase.value} graph of batch size {batch_size} was captured",
-                "call it with in_capture=True first",
-            )
-        if batch_size > buffers.kv_len.shape[0]:
-            raise refusal(
-                self,
-                hook,
-                f"batch size {batch_size} exceeds max_bs={buffers.kv_len.shape[0]}",
-                "pass a larger max_bs to init_cuda_graph_state",
-            )
-        wrapper = self.kernels.paged_mla(
-            self.device,
-            GraphBuffers(
-                buffers.qo_indptr[: batch_size + 1],
-                buffers.kv_indptr[: batch_size + 1],
-                buffers.kv_indices,
-                buffers.kv_len[:batch_size],
-            ),
-        )
-        if decode:
-            self.decode_cuda_graph_metadata[batch_size] = wrapper
-        else:
-            self.prefill_cuda_graph_metadata[phase, batch_size] = wrapper
-        return wrapper
+        return self.kernels.paged_mla(self.device, own)
 
     @hook(
         requires=("mha_chunk_kv_cache", "prefill_wrapper_ragged"),

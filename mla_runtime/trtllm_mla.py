@@ -9,13 +9,13 @@ import torch
 
 from mla_guard import hook
 from mla_runtime.attention_form import AttentionForm
+from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.captured_prefill import in_captured_prefill
-from mla_runtime.errors import refusal
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
 from mla_runtime.indices import block_table, indptr_of
 from mla_runtime.kernels.select import block_kernels
 from mla_runtime.lengths import captured_draft_tokens, lengths_of, query_lens
-from mla_runtime.padded_queries import pad_queries, unpad_outputs
+from mla_runtime.padded_queries import pad_queries, padded_rows, unpad_outputs
 from mla_runtime.phase import Phase, phase_of
 from mla_runtime.rope import rotate_parts
 from mla_runtime.write_kv import latent_query, pool_scale, write_kv
@@ -52,8 +52,8 @@ class TRTLLMMLADecodeMetadata:
     """A decode, verify or draft-extend pass of ``batch_size`` requests.
 
     ``block_kv_indices[B, blocks]`` and ``seq_lens_k[B]`` are int32; ``seq_lens_k`` counts as many
-    keys as put a request's last padded query at the end. ``q_lens_cpu`` is None where every
-    request has ``max_seq_len_q`` queries.
+    keys as put a request's last padded query at the end. ``query_rows[T]`` says where each query
+    token stands in the padded rectangle; None where every request has ``max_seq_len_q`` queries.
     """
 
     block_kv_indices: torch.Tensor
@@ -61,7 +61,7 @@ class TRTLLMMLADecodeMetadata:
     max_seq_len_k: int
     max_seq_len_q: int
     batch_size: int
-    q_lens_cpu: torch.Tensor | None = None
+    query_rows: torch.Tensor | None = None
 
 
 class TRTLLMMLABackend(FlashInferMLAAttnBackend):
@@ -114,7 +114,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         self.forward_prefill_metadata: TRTLLMMLAPrefillMetadata | None = None
         self.forward_decode_metadata: TRTLLMMLADecodeMetadata | None = None
-        self.block_graph_metadata: dict[tuple[Phase, int], TRTLLMMLADecodeMetadata] = {}
+        self.captured_blocks: CapturedGraphs[TRTLLMMLADecodeMetadata] = CapturedGraphs()
         self.decode_cuda_graph_kv_indices: torch.Tensor | None = None
 
     @hook(
@@ -180,9 +180,9 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         host = forward_batch.seq_lens_cpu
         # Without a mirror the table is as wide as the longest context: no wait for the device.
         max_k = (self.max_context_len if host is None else int(host.max())) + max_q
-        ragged = None
+        rows = None
         if isinstance(queries_cpu, torch.Tensor) and bool((queries_cpu != max_q).any()):
-            ragged = queries_cpu
+            rows = padded_rows(queries_cpu, max_q).to(self.device)
         return TRTLLMMLADecodeMetadata(
             block_kv_indices=block_table(
                 self.req_to_token,
@@ -195,7 +195,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             max_seq_len_k=max_k,
             max_seq_len_q=max_q,
             batch_size=forward_batch.batch_size,
-            q_lens_cpu=ragged,
+            query_rows=rows,
         )
 
     def _calc_padded_blocks(self, max_seq_len: int) -> int:
@@ -209,6 +209,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
     ) -> None:
         """Allocate the block table that all graphs of this backend read."""
         super().init_cuda_graph_state(max_bs, max_num_tokens, kv_indices_buf)
+        self.captured_blocks.reserve(max_bs)
         draft = self.settings.speculative_num_draft_tokens or 0
         self.decode_cuda_graph_kv_indices = torch.full(
             (max_bs, self._calc_padded_blocks(self.max_context_len + draft)),
@@ -226,13 +227,14 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             HookRefusedError: a prefill, a replay without capture, or no ``init_cuda_graph_state``.
         """
         phase = phase_of(forward_batch.forward_mode)
-        hook = "init_forward_metadata_out_graph"
-        self._refuse_prefill_if_skipped(phase, hook)
+        self._refuse_prefill_if_skipped(phase, "init_forward_metadata_out_graph")
         if phase is Phase.EXTEND:
             super().init_forward_metadata_out_graph(forward_batch, in_capture)
             return
         batch_size = forward_batch.batch_size
-        metadata = self._graph_metadata(phase, batch_size, hook, in_capture)
+        metadata = self.captured_blocks.find(
+            self, phase, batch_size, in_capture, lambda: self._graph_metadata(phase, batch_size)
+        )
         seq_lens = forward_batch.seq_lens[:batch_size]
         if phase is Phase.TARGET_VERIFY:
             seq_lens = seq_lens + metadata.max_seq_len_q
@@ -248,42 +250,18 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         self.forward_prefill_metadata = None
         self.forward_decode_metadata = metadata
 
-    def _graph_metadata(
-        self, phase: Phase, batch_size: int, hook: str, in_capture: bool
-    ) -> TRTLLMMLADecodeMetadata:
+    def _graph_metadata(self, phase: Phase, batch_size: int) -> TRTLLMMLADecodeMetadata:
         table = self.decode_cuda_graph_kv_indices
-        if table is None:
-            raise refusal(self, hook, "no graph buffers exist", "call init_cuda_graph_state first")
-        known = self.block_graph_metadata.get((phase, batch_size))
-        if known is not None:
-            return known
-        if not in_capture:
-            raise refusal(
-                self,
-                hook,
-                f"no {phase.value} graph of batch size {batch_size} was captured",
-                "call it with in_capture=True first",
-            )
-        if batch_size > table.shape[0]:
-            raise refusal(
-                self,
-                hook,
-                f"batch size {batch_size} exceeds max_bs={table.shape[0]}",
-                "pass a larger max_bs to init_cuda_graph_state",
-            )
-        queries = 1
-        if phase.is_speculative:
-            queries = captured_draft_tokens(phase, self.settings)
+        assert table is not None
+        queries = captured_draft_tokens(phase, self.settings) if phase.is_speculative else 1
         # Sized for the longest context, since later replays may be longer than the capture.
-        metadata = TRTLLMMLADecodeMetadata(
+        return TRTLLMMLADecodeMetadata(
             block_kv_indices=table[:batch_size],
             seq_lens_k=torch.zeros(batch_size, dtype=torch.int32, device=self.device),
             max_seq_len_k=self.max_context_len + (queries if phase.is_speculative else 0),
             max_seq_len_q=queries,
             batch_size=batch_size,
         )
-        self.block_graph_metadata[phase, batch_size] = metadata
-        return metadata
 
     @hook(
         requires=("mha_chunk_kv_cache", "prefill_wrapper_ragged"),
@@ -454,7 +432,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             query = query * llama_4_scaling
         query = query.to(self.data_type)
         padded = pad_queries(
-            query, metadata.q_lens_cpu, metadata.batch_size, metadata.max_seq_len_q
+            query, metadata.query_rows, metadata.batch_size, metadata.max_seq_len_q
         )
         rows = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
         out, _ = self.block_kernels.decode(
@@ -469,7 +447,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             kv_scale=pool_scale(self.token_to_kv_pool, layer),
             out_dtype=self.q_data_type,
         )
-        out = unpad_outputs(out, metadata.q_lens_cpu)
+        out = unpad_outputs(out, metadata.query_rows)
         return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
 
 

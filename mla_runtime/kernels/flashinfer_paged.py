@@ -50,13 +50,11 @@ class FlashInferPagedMla:
     def __init__(
         self,
         library: FlashInferLibrary,
-        device: torch.device,
         capability: Capability,
         scratch: Any,
         graph_buffers: GraphBuffers | None = None,
     ) -> None:
         self._library = library
-        self._device = device
         self._capability = capability
         self._scratch = scratch
         self.graph_buffers = graph_buffers

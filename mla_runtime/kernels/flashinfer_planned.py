@@ -45,11 +45,8 @@ def merged_heads(heads: int, dim: int) -> int:
 class FlashInferRagged:
     """``RaggedAttention`` over ``BatchPrefillWithRaggedKVCacheWrapper``."""
 
-    def __init__(
-        self, library: FlashInferLibrary, capability: Capability, scratch: Any, backend: str
-    ) -> None:
+    def __init__(self, library: FlashInferLibrary, scratch: Any, backend: str) -> None:
         self._library = library
-        self._capability = capability
         self._scratch = scratch
         self._backend = backend
         self._wrapper: Any = None
@@ -125,12 +122,10 @@ class FlashInferPlannedKernels:
     def paged_mla(
         self, device: torch.device, graph_buffers: GraphBuffers | None = None
     ) -> PagedMla:
-        return FlashInferPagedMla(
-            self._library, device, self._capability, self._scratch, graph_buffers
-        )
+        return FlashInferPagedMla(self._library, self._capability, self._scratch, graph_buffers)
 
     def ragged(self, device: torch.device) -> RaggedAttention:
-        return FlashInferRagged(self._library, self._capability, self._scratch, self._ragged)
+        return FlashInferRagged(self._library, self._scratch, self._ragged)
 
     def merge_state(
         self,

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import replace
 
 import pytest
+import torch
 
 from mla_guard import HookContractError
 from mla_runtime import (
@@ -18,6 +19,7 @@ from mla_runtime import (
 )
 from mla_runtime.create import BACKENDS
 from mla_runtime.dense_reference import relative_error
+from mla_runtime.flashinfer_mla import DecodeMetadata
 from tests.runtime.world import FP8, World
 
 DRAFT = 3
@@ -45,9 +47,10 @@ def test_replays_of_every_length_read_the_captured_tensors(name: str, mode: Forw
     for size in (4, 2, 1):
         fill = [backend.get_cuda_graph_seq_len_fill_value()] * size
         prefix = fill if mode is ForwardMode.TARGET_VERIFY else [0] * size
-        if mode is ForwardMode.DRAFT_EXTEND_V2:
-            prefix = [1] * size
         batch = world.batch(mode, [0] * size, prefix, [q] * size, [0] * (q * size))
+        if mode is ForwardMode.DRAFT_EXTEND_V2:
+            # Padding rows have one key, fewer than their queries.
+            batch.seq_lens, batch.seq_lens_cpu = torch.ones(size).int(), torch.ones(size).int()
         recorder.capture((mode, size), batch)
     for lengths in ([5, 31], [120, 1], [33, 64]):
         world.forget()
@@ -108,7 +111,8 @@ def test_a_planner_that_rebinds_its_buffers_is_caught() -> None:
     recorder = GraphRecorder(backend)
     batch = world.batch(ForwardMode.DECODE, [0], [0], [1], [0])
     recorder.capture("decode", batch)
-    planner = backend.decode_cuda_graph_metadata[1]
+    assert isinstance(backend.forward_metadata, DecodeMetadata)
+    planner = backend.forward_metadata.decode_wrapper
     planner.graph_buffers = replace(  # type: ignore[attr-defined]
         planner.graph_buffers,  # type: ignore[attr-defined]
         kv_indptr=planner.graph_buffers.kv_indptr.clone(),  # type: ignore[attr-defined]
@@ -139,6 +143,41 @@ def test_a_replay_without_capture_is_refused(name: str) -> None:
     batch = world.batch(ForwardMode.DECODE, [0], [0], [1], [0])
     with pytest.raises(HookContractError, match="no decode graph of batch size 1 was captured"):
         backend.init_forward_metadata_out_graph(batch)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_an_idle_rank_replays_a_decode_graph(name: str) -> None:
+    world = world_for(name)
+    backend = BACKENDS[name](world.runner)
+    backend.init_cuda_graph_state(4, 4)
+    recorder = GraphRecorder(backend)
+    batch = world.batch(ForwardMode.DECODE, [0, 0], [0, 0], [1, 1], [0, 0])
+    recorder.capture("decode", batch)
+    batch.forward_mode = ForwardMode.IDLE
+    recorder.replay("decode", batch)
+
+
+def test_block_table_backends_allocate_no_index_buffer_that_they_never_read() -> None:
+    world = world_for("trtllm_mla")
+    backend = TRTLLMMLABackend(world.runner)
+    backend.init_cuda_graph_state(4, 4 * DRAFT)
+    for mode in MODES:
+        q = queries(mode)
+        batch = world.batch(mode, [0], [1], [q], [0] * q)
+        backend.init_forward_metadata_out_graph(batch, in_capture=True)
+    assert backend.cuda_graph_buffers is None
+    assert backend.cuda_graph_kv_indices is None
+
+
+def test_supplied_kv_indices_are_the_ones_that_graphs_read() -> None:
+    world = world_for("torch")
+    backend = TorchMLABackend(world.runner)
+    given = torch.zeros(4 * 256, dtype=torch.int32)
+    backend.init_cuda_graph_state(4, 4, given)
+    batch = world.batch(ForwardMode.DECODE, [0], [6], [1], [0])
+    world.req_to_token.req_to_token[0, :7] = torch.arange(40, 47)
+    backend.init_forward_metadata_out_graph(batch, in_capture=True)
+    assert given[:8].tolist() == [40, 41, 42, 43, 44, 45, 46, 0]
 
 
 @pytest.mark.parametrize("name", BACKENDS)
