@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from mla_guard import hook
-from mla_runtime.attention_form import AttentionForm
+from mla_runtime.attention_form import AttentionForm, planned_form
 from mla_runtime.base import AttentionBackend
 from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.captured_prefill import in_captured_prefill
@@ -20,10 +20,16 @@ from mla_runtime.indices_updater import (
 )
 from mla_runtime.kernels.protocol import GraphBuffers
 from mla_runtime.kernels.select import planned_kernels
+from mla_runtime.layer_inputs import (
+    check_layer,
+    expanded_heads,
+    latent_query,
+    pool_scale,
+    write_kv,
+)
 from mla_runtime.lengths import BatchLengths, lengths_of
 from mla_runtime.phase import Phase, phase_of
 from mla_runtime.settings import EngineSettings, MlaShape
-from mla_runtime.write_kv import join_rope, latent_query, pool_scale, write_kv
 
 if TYPE_CHECKING:
     from mla_runtime.base import Output
@@ -272,7 +278,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             forward_batch.extend_prefix_lens_cpu or ()
         ):
             return self.mha_chunk_kv_cache.forward(
-                *self._expanded(q, k, v, q_rope, k_rope, layer), layer, forward_batch
+                *expanded_heads(q, k, v, q_rope, k_rope, layer, self.shape), layer, forward_batch
             )
         metadata = self._metadata(forward_batch, "forward_extend")
         if not isinstance(metadata, PrefillMetadata):
@@ -280,7 +286,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         if metadata.use_ragged:
             return run_ragged(
                 self.prefill_wrapper_ragged,
-                *self._expanded(q, k, v, q_rope, k_rope, layer),
+                *expanded_heads(q, k, v, q_rope, k_rope, layer, self.shape),
                 layer,
                 return_lse=bool(forward_batch.mha_return_lse),
             )
@@ -310,7 +316,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     def _run_paged(
         self, wrapper: PagedMla, q: torch.Tensor, q_rope: torch.Tensor | None, layer: LayerLike
     ) -> torch.Tensor:
-        self._check_layer(layer)
+        check_layer(layer, self.shape)
         q_nope, q_pe = latent_query(q, q_rope, layer, self.shape)
         rows = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
         out, _ = wrapper.run(
@@ -321,18 +327,6 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             kv_scale=pool_scale(self.token_to_kv_pool, layer),
         )
         return out.view(-1, layer.tp_q_head_num * layer.v_head_dim)
-
-    def _check_layer(self, layer: LayerLike) -> None:
-        if layer.logit_cap:
-            raise ValueError(
-                f"layer {layer.layer_id} has logit_cap={layer.logit_cap}; the absorbed MLA kernels "
-                f"have no soft cap, expected 0.0"
-            )
-        if layer.scaling != self.shape.scaling:
-            raise ValueError(
-                f"layer {layer.layer_id} has scaling={layer.scaling}; its kernel is planned with "
-                f"the model's scaling={self.shape.scaling}"
-            )
 
     def _metadata(
         self, forward_batch: ForwardBatchLike, hook: str
@@ -363,27 +357,14 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         return self.kernels.merge_state(out_a, lse_a, out_b, lse_b)
 
     def preferred_form(self, forward_batch: ForwardBatchLike) -> AttentionForm:
-        """Multi-head without a prefix and with a long one; absorbed between.
-
-        Per SGLang 0.5.23, ``models/deepseek_common``: expanding a prefix pays from
-        ``chunked_prefix_cache_threshold`` cached tokens on; up to ``prefix_chunk_capacity`` tokens
-        it is expanded in one shot.
-        """
-        phase = phase_of(forward_batch.forward_mode)
-        if (
-            phase is not Phase.EXTEND
-            or self.settings.flashinfer_mla_disable_ragged
-            or in_captured_prefill()
-        ):
+        """Multi-head without a prefix and with a long one; absorbed between."""
+        if phase_of(forward_batch.forward_mode) is not Phase.EXTEND or in_captured_prefill():
             return AttentionForm.MLA
-        prefix = sum(forward_batch.extend_prefix_lens_cpu or ())
-        long_prefix = prefix >= self.settings.chunked_prefix_cache_threshold
-        if prefix and not (long_prefix and self.enable_chunk_kv):
-            return AttentionForm.MLA
-        total = prefix + sum(forward_batch.extend_seq_lens_cpu or ())
-        if total <= self.settings.prefix_chunk_capacity:
-            return AttentionForm.MHA_ONE_SHOT
-        return AttentionForm.MHA_CHUNKED_KV
+        return planned_form(
+            sum(forward_batch.extend_prefix_lens_cpu or ()),
+            sum(forward_batch.extend_seq_lens_cpu or ()),
+            self.settings,
+        )
 
     def _unplanned(self, forward_batch: ForwardBatchLike, hook: str) -> HookRefusedError:
         planned = type(self.forward_metadata).__name__ if self.forward_metadata else "nothing"
@@ -432,28 +413,3 @@ class FlashInferMLAAttnBackend(AttentionBackend):
                 f"skip_prefill=True takes {phase.value} out of service",
                 "call the draft runner's own backend, built with skip_prefill=False",
             )
-
-    def _expanded(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor | None,
-        v: torch.Tensor | None,
-        q_rope: torch.Tensor | None,
-        k_rope: torch.Tensor | None,
-        layer: LayerLike,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Query, key and value heads of the multi-head form, nope and rope parts joined."""
-        if k is None or v is None:
-            raise ValueError("the multi-head form attends the k and v it is given, and got None")
-        self._check_layer(layer)
-        if q_rope is not None:
-            q = join_rope(q, q_rope, layer.tp_q_head_num)
-        if k_rope is not None:
-            k = join_rope(k, k_rope, layer.tp_k_head_num)
-        if layer.head_dim != self.shape.head_dim_qk or layer.v_head_dim != self.shape.v_head_dim:
-            raise ValueError(
-                f"layer {layer.layer_id} has head_dim={layer.head_dim}, v_head_dim="
-                f"{layer.v_head_dim}; the multi-head form was planned with "
-                f"{self.shape.head_dim_qk} and {self.shape.v_head_dim}"
-            )
-        return q, k, v

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from mla_guard import hook
 from mla_runtime.attention_form import AttentionForm
+from mla_runtime.block_metadata import (
+    TRTLLMMLADecodeMetadata,
+    TRTLLMMLAPrefillMetadata,
+    decode_metadata,
+    padded_blocks,
+    prefill_keys,
+    prefill_metadata,
+)
 from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.captured_prefill import in_captured_prefill
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
-from mla_runtime.indices import block_table, indptr_of
+from mla_runtime.indices import block_table
 from mla_runtime.kernels.select import block_kernels
-from mla_runtime.lengths import captured_draft_tokens, lengths_of, query_lens
-from mla_runtime.padded_queries import pad_queries, padded_rows, unpad_outputs
+from mla_runtime.layer_inputs import (
+    check_layer,
+    expanded_heads,
+    latent_query,
+    pool_scale,
+    to_cache_dtype,
+    write_kv,
+)
+from mla_runtime.lengths import captured_draft_tokens
+from mla_runtime.padded_queries import pad_queries, unpad_outputs
 from mla_runtime.phase import Phase, phase_of
 from mla_runtime.rope import rotate_parts
-from mla_runtime.write_kv import latent_query, pool_scale, write_kv
 
 if TYPE_CHECKING:
     from mla_runtime.base import Output
@@ -26,42 +40,6 @@ if TYPE_CHECKING:
     from mla_runtime.protocols import ForwardBatchLike, LayerLike, ModelRunnerLike
 
 __all__ = ["TRTLLMMLABackend", "TRTLLMMLADecodeMetadata", "TRTLLMMLAPrefillMetadata"]
-
-_TOKENS_PER_BLOCK_ROW = 128
-"""A block table is as wide as a whole number of this many tokens (TRT-LLM's kernel)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TRTLLMMLAPrefillMetadata:
-    """An extend pass of ``B`` requests; indptr tensors ``[B + 1]``, lengths ``[B]``, int32.
-
-    The ``*seq_len*`` count new tokens, the ``*kv_len*`` those of the prefix too.
-    """
-
-    max_seq_len: int
-    cum_seq_lens: torch.Tensor
-    seq_lens: torch.Tensor
-    max_kv_len: int
-    cum_kv_lens: torch.Tensor
-    kv_lens: torch.Tensor
-    fallback_to_flashinfer_impl: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TRTLLMMLADecodeMetadata:
-    """A decode, verify or draft-extend pass of ``batch_size`` requests.
-
-    ``block_kv_indices[B, blocks]`` and ``seq_lens_k[B]`` are int32; ``seq_lens_k`` counts as many
-    keys as put a request's last padded query at the end. ``query_rows[T]`` says where each query
-    token stands in the padded rectangle; None where every request has ``max_seq_len_q`` queries.
-    """
-
-    block_kv_indices: torch.Tensor
-    seq_lens_k: torch.Tensor
-    max_seq_len_k: int
-    max_seq_len_q: int
-    batch_size: int
-    query_rows: torch.Tensor | None = None
 
 
 class TRTLLMMLABackend(FlashInferMLAAttnBackend):
@@ -136,22 +114,14 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             self.forward_metadata = None
             return
         if phase is not Phase.EXTEND:
-            self.forward_decode_metadata = self._decode_metadata(forward_batch, phase)
+            self.forward_decode_metadata = decode_metadata(
+                forward_batch, phase, self.settings, self.shape, self.req_to_token
+            )
             return
-        lengths = lengths_of(forward_batch, phase, self.settings)
         fallback = self._falls_back(forward_batch)
         if fallback:
             super().init_forward_metadata(forward_batch)
-        extend_lens = (lengths.kv - lengths.prefix).to(torch.int32)
-        self.forward_prefill_metadata = TRTLLMMLAPrefillMetadata(
-            max_seq_len=int(lengths.q_cpu.max()),
-            cum_seq_lens=indptr_of(extend_lens),
-            seq_lens=extend_lens,
-            max_kv_len=int(lengths.kv_cpu.max()),
-            cum_kv_lens=indptr_of(lengths.kv),
-            kv_lens=lengths.kv.to(torch.int32),
-            fallback_to_flashinfer_impl=fallback,
-        )
+        self.forward_prefill_metadata = prefill_metadata(forward_batch, self.settings, fallback)
 
     def _falls_back(self, forward_batch: ForwardBatchLike) -> bool:
         """Whether the parent serves a prefill: prefix not expanded, or the pass is captured."""
@@ -166,44 +136,6 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             return AttentionForm.MLA
         return AttentionForm.MHA_CHUNKED_KV
 
-    def _decode_metadata(
-        self, forward_batch: ForwardBatchLike, phase: Phase
-    ) -> TRTLLMMLADecodeMetadata:
-        queries, queries_cpu = query_lens(forward_batch, phase, self.settings)
-        max_q = int(queries_cpu.max()) if isinstance(queries_cpu, torch.Tensor) else queries_cpu
-        prefix = forward_batch.seq_lens
-        counted = 0 if phase is Phase.TARGET_VERIFY else queries
-        prefix = prefix - counted
-        # A request whose queries are padded at the end sees its keys under a bottom-right mask
-        # only if the padding counts as keys too.
-        seq_lens_k = (prefix + max_q).to(torch.int32)
-        host = forward_batch.seq_lens_cpu
-        # Without a mirror the table is as wide as the longest context: no wait for the device.
-        max_k = (self.max_context_len if host is None else int(host.max())) + max_q
-        rows = None
-        if isinstance(queries_cpu, torch.Tensor) and bool((queries_cpu != max_q).any()):
-            rows = padded_rows(queries_cpu, max_q).to(self.device)
-        return TRTLLMMLADecodeMetadata(
-            block_kv_indices=block_table(
-                self.req_to_token,
-                forward_batch.req_pool_indices,
-                seq_lens_k,
-                self.page_size,
-                self._calc_padded_blocks(max_k),
-            ),
-            seq_lens_k=seq_lens_k,
-            max_seq_len_k=max_k,
-            max_seq_len_q=max_q,
-            batch_size=forward_batch.batch_size,
-            query_rows=rows,
-        )
-
-    def _calc_padded_blocks(self, max_seq_len: int) -> int:
-        """Blocks of a table for ``max_seq_len`` tokens, rounded up to whole 128 tokens."""
-        per_row = max(1, _TOKENS_PER_BLOCK_ROW // self.page_size)
-        blocks = -(-max_seq_len // self.page_size)
-        return -(-blocks // per_row) * per_row
-
     def init_cuda_graph_state(
         self, max_bs: int, max_num_tokens: int, kv_indices_buf: torch.Tensor | None = None
     ) -> None:
@@ -212,7 +144,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         self.captured_blocks.reserve(max_bs)
         draft = self.settings.speculative_num_draft_tokens or 0
         self.decode_cuda_graph_kv_indices = torch.full(
-            (max_bs, self._calc_padded_blocks(self.max_context_len + draft)),
+            (max_bs, padded_blocks(self.max_context_len + draft, self.page_size)),
             -1,
             dtype=torch.int32,
             device=self.device,
@@ -352,7 +284,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         if metadata is None:
             raise self._unplanned(forward_batch, "forward_extend")
         q, q_rope = _scaled(q, q_rope, llama_4_scaling)
-        q, k, v = self._expanded(q, k, v, q_rope, k_rope, layer)
+        q, k, v = expanded_heads(q, k, v, q_rope, k_rope, layer, self.shape)
         return self._run_prefill(metadata, q, k, v, layer, forward_batch)
 
     def _run_prefill(
@@ -364,45 +296,20 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         layer: LayerLike,
         forward_batch: ForwardBatchLike,
     ) -> Output:
-        cum_lens, lens, max_len = metadata.cum_seq_lens, metadata.seq_lens, metadata.max_seq_len
-        over_chunk = bool(forward_batch.attn_attend_prefix_cache)
-        has_empty_rows = False
-        if over_chunk:
-            chunk = forward_batch.prefix_chunk_idx
-            all_lens = forward_batch.prefix_chunk_seq_lens
-            all_cum_lens = forward_batch.prefix_chunk_cu_seq_lens
-            max_lens = forward_batch.prefix_chunk_max_seq_lens
-            empty = forward_batch.prefix_chunk_has_zero_kv
-            if (
-                chunk is None
-                or all_lens is None
-                or all_cum_lens is None
-                or max_lens is None
-                or not 0 <= chunk < len(max_lens)
-            ):
-                raise ValueError(
-                    f"prefix_chunk_idx={chunk}; expected a chunk of a prefix that "
-                    f"prepare_chunked_prefix_cache_info cut"
-                )
-            cum_lens, lens, max_len = all_cum_lens[chunk], all_lens[chunk], max_lens[chunk]
-            # A batch that does not say may have empty rows: correcting none costs little.
-            has_empty_rows = True if empty is None else bool(empty[chunk])
-        elif forward_batch.mha_one_shot:
-            cum_lens, lens = metadata.cum_kv_lens, metadata.kv_lens
-            max_len = metadata.max_kv_len
+        keys = prefill_keys(metadata, forward_batch)
         out, lse = self.block_kernels.prefill(
             q.view(-1, layer.tp_q_head_num, layer.head_dim),
             k.view(-1, layer.tp_k_head_num, layer.head_dim).to(q.dtype),
             v.view(-1, layer.tp_v_head_num, layer.v_head_dim).to(q.dtype),
             cum_seq_lens_q=metadata.cum_seq_lens,
-            cum_seq_lens_kv=cum_lens,
-            seq_lens_kv=lens,
+            cum_seq_lens_kv=keys.cum_lens,
+            seq_lens_kv=keys.lens,
             max_q_len=metadata.max_seq_len,
-            max_kv_len=max_len,
-            causal=not over_chunk,
+            max_kv_len=keys.max_len,
+            causal=keys.causal,
             sm_scale=layer.scaling,
-            has_empty_rows=has_empty_rows,
-            return_lse=over_chunk or bool(forward_batch.mha_return_lse),
+            has_empty_rows=keys.has_empty_rows,
+            return_lse=not keys.causal or bool(forward_batch.mha_return_lse),
         )
         if lse is None:
             return out.view(-1, layer.tp_q_head_num * layer.v_head_dim)
@@ -426,11 +333,11 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             metadata = self.forward_decode_metadata
         if metadata is None:
             raise self._unplanned(forward_batch, hook)
-        self._check_layer(layer)
+        check_layer(layer, self.shape)
         query = torch.cat(latent_query(q, q_rope, layer, self.shape), dim=-1)
         if llama_4_scaling is not None:
             query = query * llama_4_scaling
-        query = query.to(self.data_type)
+        query = to_cache_dtype(query, self.data_type)
         padded = pad_queries(
             query, metadata.query_rows, metadata.batch_size, metadata.max_seq_len_q
         )

@@ -186,7 +186,7 @@ MUTATIONS = (
         "uneven draft queries reshaped where their sum divides",
         (
             (
-                "mla_runtime/trtllm_mla.py",
+                "mla_runtime/block_metadata.py",
                 "bool((queries_cpu != max_q).any()):",
                 "int(queries_cpu.sum()) % len(queries_cpu):",
             ),

@@ -169,6 +169,53 @@ def test_query_and_key_are_taken_split_or_combined(name: str, combined: bool) ->
     assert relative_error(values, expected_of(one_pass)) <= 1e-5
 
 
+@pytest.mark.parametrize("name", BACKENDS)
+def test_expanded_heads_are_taken_split_or_combined(name: str) -> None:
+    """The rope part of a key comes once for all heads, or for each of them."""
+    world = world_for(name)
+    one_pass = world.pass_of(ForwardMode.EXTEND, [0, 0], [5, 3])
+    backend = BACKENDS[name](world.runner)
+    backend.init_forward_metadata(one_pass.batch)
+    k_nope, v = world.heads.expand(one_pass.latent)
+    shared, layer = one_pass.k_pe[:, None], world.core.multi_head
+    per_head = shared.expand(-1, 4, -1).contiguous()
+    for k_rope in (shared, per_head, per_head.flatten(1)):
+        out = backend.forward(
+            one_pass.q_nope.flatten(1),
+            k_nope.flatten(1),
+            v.flatten(1),
+            layer,
+            one_pass.batch,
+            save_kv_cache=False,
+            q_rope=one_pass.q_pe.flatten(1),
+            k_rope=k_rope,
+        )
+        assert isinstance(out, torch.Tensor)
+        assert one_pass.error(out.view(8, 4, 12)) <= 1e-5
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_expanded_heads_are_needed_and_must_be_those_of_the_plan(name: str) -> None:
+    world = world_for(name)
+    one_pass = world.pass_of(ForwardMode.EXTEND, [0], [2])
+    backend = BACKENDS[name](world.runner)
+    backend.init_forward_metadata(one_pass.batch)
+    q = torch.zeros(2, 160)
+    with pytest.raises(ValueError, match="got None"):
+        backend.forward(q, None, None, world.core.multi_head, one_pass.batch)
+    k = torch.zeros(2, 1, 40)
+    with pytest.raises(ValueError, match=r"head_dim=40.*planned with 24 and 12"):
+        backend.forward(q, k, k, world.core.absorbed, one_pass.batch, save_kv_cache=False)
+
+
+def test_a_large_query_saturates_in_e4m3() -> None:
+    world = world_for("tokenspeed_mla")
+    one_pass = world.pass_of(ForwardMode.DECODE, [5], [1])
+    one_pass.q_nope = one_pass.q_nope * 1e4
+    out = one_pass.run(BACKENDS["tokenspeed_mla"](world.runner))
+    assert bool(torch.isfinite(out).all())
+
+
 def test_save_kv_cache_false_writes_nothing() -> None:
     world = World()
     one_pass = world.pass_of(ForwardMode.DECODE, [5], [1])

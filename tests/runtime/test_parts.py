@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mla_runtime import ForwardBatch, ForwardMode, LatentHeads, create_backend
+from mla_runtime import AttentionForm, ForwardBatch, ForwardMode, LatentHeads, create_backend
+from mla_runtime.attention_form import planned_form
 from mla_runtime.chunked_prefix import plan_prefix_chunks
 from mla_runtime.create import choose_backend, kernels_of
 from mla_runtime.indices import block_table, gather_slots
@@ -126,6 +128,29 @@ def test_settings_come_from_server_args_where_there_are_some() -> None:
     assert EngineSettings.of(runner) == EngineSettings(
         disable_chunked_prefix_cache=True, speculative_num_draft_tokens=4
     )
+
+
+@pytest.mark.parametrize(
+    ("prefix", "new", "flags", "form"),
+    [
+        (0, 9, {}, AttentionForm.MHA_ONE_SHOT),
+        (0, 300, {}, AttentionForm.MHA_CHUNKED_KV),
+        (99, 9, {}, AttentionForm.MLA),
+        (100, 9, {}, AttentionForm.MHA_ONE_SHOT),
+        (199, 9, {}, AttentionForm.MHA_CHUNKED_KV),
+        (100, 9, {"disable_chunked_prefix_cache": True}, AttentionForm.MLA),
+        (0, 9, {"disable_chunked_prefix_cache": True}, AttentionForm.MHA_ONE_SHOT),
+        (0, 9, {"flashinfer_mla_disable_ragged": True}, AttentionForm.MLA),
+        (100, 9, {"disaggregation_mode": "decode"}, AttentionForm.MLA),
+    ],
+)
+def test_the_form_follows_the_cached_tokens(
+    prefix: int, new: int, flags: dict[str, Any], form: AttentionForm
+) -> None:
+    settings = EngineSettings(
+        chunked_prefix_cache_threshold=100, prefix_chunk_capacity=200, **flags
+    )
+    assert planned_form(prefix, new, settings) is form
 
 
 @pytest.mark.parametrize(
