@@ -176,8 +176,8 @@ MUTATIONS = (
             ),
             (
                 "mla_runtime/trtllm_mla.py",
-                "from dataclasses import dataclass\n",
-                "from dataclasses import dataclass, replace\n",
+                "from typing import TYPE_CHECKING\n",
+                "from dataclasses import replace\nfrom typing import TYPE_CHECKING\n",
             ),
         ),
         tests="tests/runtime/test_graph_contract.py",

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.mutate import CONTROL, MUTATIONS, Mutation, try_one
+from tests.runtime.mutate import CONTROL, MUTATIONS, ROOT, Mutation, try_one
 
 SHIPPED = MUTATIONS[:5]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_every_mutation_still_has_its_place(mutation: Mutation) -> None:
+    for file, old, _ in mutation.edits:
+        assert (ROOT / file).read_text().count(old) == 1, file
 
 
 def test_an_unchanged_copy_is_fine() -> None:
