@@ -108,10 +108,10 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         """
         phase = phase_of(forward_batch.forward_mode)
         self._refuse_prefill_if_skipped(phase, "init_forward_metadata")
+        self.forward_metadata = None
         self.forward_prefill_metadata = None
         self.forward_decode_metadata = None
         if forward_batch.batch_size == 0:
-            self.forward_metadata = None
             return
         if phase is not Phase.EXTEND:
             self.forward_decode_metadata = decode_metadata(
@@ -269,7 +269,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         )
         metadata = self.forward_prefill_metadata
         if phase is Phase.EXTEND and metadata is not None and metadata.fallback_to_flashinfer_impl:
-            q, q_rope = _scaled(q, q_rope, llama_4_scaling)
+            q, q_rope = _scaled(q, q_rope, layer.tp_q_head_num, llama_4_scaling)
             return super().forward_extend(
                 q, k, v, layer, forward_batch, save_kv_cache, q_rope, k_rope
             )
@@ -283,7 +283,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             return q.new_empty(0, layer.tp_q_head_num * layer.v_head_dim)
         if metadata is None:
             raise self._unplanned(forward_batch, "forward_extend")
-        q, q_rope = _scaled(q, q_rope, llama_4_scaling)
+        q, q_rope = _scaled(q, q_rope, layer.tp_q_head_num, llama_4_scaling)
         q, k, v = expanded_heads(q, k, v, q_rope, k_rope, layer, self.shape)
         return self._run_prefill(metadata, q, k, v, layer, forward_batch)
 
@@ -334,9 +334,8 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         if metadata is None:
             raise self._unplanned(forward_batch, hook)
         check_layer(layer, self.shape)
+        q, q_rope = _scaled(q, q_rope, layer.tp_q_head_num, llama_4_scaling)
         query = torch.cat(latent_query(q, q_rope, layer, self.shape), dim=-1)
-        if llama_4_scaling is not None:
-            query = query * llama_4_scaling
         query = to_cache_dtype(query, self.data_type)
         padded = pad_queries(
             query, metadata.query_rows, metadata.batch_size, metadata.max_seq_len_q
@@ -359,8 +358,11 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
 
 
 def _scaled(
-    q: torch.Tensor, q_rope: torch.Tensor | None, factor: torch.Tensor | None
+    q: torch.Tensor, q_rope: torch.Tensor | None, heads: int, factor: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The query times ``factor``, which broadcasts to ``[T, heads, dim]``."""
     if factor is None:
         return q, q_rope
-    return q * factor, None if q_rope is None else q_rope * factor
+    tokens = q.shape[0]
+    scaled = q.view(tokens, heads, -1) * factor
+    return scaled, None if q_rope is None else q_rope.view(tokens, heads, -1) * factor

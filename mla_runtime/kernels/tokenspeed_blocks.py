@@ -138,9 +138,9 @@ class TokenspeedBlockKernels:
         return_lse: bool,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         result = self._library.tokenspeed_mla_prefill(
-            query=q.to(_FP8),
-            key=k.to(_FP8),
-            value=v.to(_FP8),
+            query=_saturated(q),
+            key=_saturated(k),
+            value=_saturated(v),
             seq_lens=seq_lens_kv,
             cum_seq_lens=cum_seq_lens_kv,
             max_seq_len=max_kv_len,
@@ -159,3 +159,9 @@ class TokenspeedBlockKernels:
         if has_empty_rows:
             out, lse = clear_empty_requests(out, lse, seq_lens_kv, cum_seq_lens_q)
         return out, lse
+
+
+def _saturated(x: torch.Tensor) -> torch.Tensor:
+    """e4m3 of ``x``, saturated where a plain cast gives NaN."""
+    limit = torch.finfo(_FP8).max
+    return x.clamp(-limit, limit).to(_FP8)

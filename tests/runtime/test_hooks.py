@@ -13,6 +13,7 @@ from mla_runtime import (
     AttentionBackend,
     AttentionForm,
     CuteDslMLABackend,
+    EngineSettings,
     FlashInferMLAAttnBackend,
     ForwardBatch,
     ForwardMode,
@@ -267,25 +268,42 @@ def test_trtllm_rotates_what_the_engine_left_unrotated(mode: ForwardMode, neox: 
     assert one_pass.error(values) <= 1e-5
 
 
-def test_trtllm_applies_llama_4_scaling_to_the_query() -> None:
-    world = World()
-    one_pass = world.pass_of(ForwardMode.DECODE, [5, 40], [1, 1])
+@pytest.mark.parametrize("rope", ["split", "combined"])
+@pytest.mark.parametrize("chunks", [True, False], ids=["own prefill", "the parent's prefill"])
+@pytest.mark.parametrize("mode", [ForwardMode.DECODE, ForwardMode.EXTEND])
+def test_trtllm_applies_llama_4_scaling_to_the_query(
+    mode: ForwardMode, chunks: bool, rope: str
+) -> None:
+    world = World(settings=EngineSettings(disable_chunked_prefix_cache=not chunks))
+    prefix = [5, 40] if mode is ForwardMode.DECODE or not chunks else [0, 0]
+    one_pass = world.pass_of(mode, prefix, [1, 1])
     backend = TRTLLMMLABackend(world.runner)
     backend.init_forward_metadata(one_pass.batch)
     factor = torch.tensor([[[0.5]], [[2.0]]])
+    expanded = mode is ForwardMode.EXTEND and chunks
+    if expanded:
+        layer, q = world.core.multi_head, one_pass.q_nope
+        k_nope, v = world.heads.expand(one_pass.latent)
+        k = torch.cat([k_nope, one_pass.k_pe[:, None].expand(-1, 4, -1)], -1)
+    else:
+        layer, q = world.core.absorbed, world.heads.absorb(one_pass.q_nope)
+        k, v = torch.cat([one_pass.latent, one_pass.k_pe], -1)[:, None], one_pass.latent[:, None]
+    if rope == "combined":
+        q = torch.cat([q, one_pass.q_pe], -1)
     out = backend.forward(
-        world.heads.absorb(one_pass.q_nope),
-        one_pass.latent[:, None],
-        None,
-        world.core.absorbed,
+        q.reshape(2, -1),
+        k,
+        v,
+        layer,
         one_pass.batch,
-        q_rope=one_pass.q_pe,
-        k_rope=one_pass.k_pe[:, None],
+        save_kv_cache=not expanded,
+        q_rope=None if rope == "combined" else one_pass.q_pe.flatten(1),
         llama_4_scaling=factor,
     )
     one_pass.q_nope, one_pass.q_pe = one_pass.q_nope * factor, one_pass.q_pe * factor
     assert isinstance(out, torch.Tensor)
-    assert one_pass.error(world.heads.values(out.view(2, 4, -1))) <= 1e-5
+    out = out.view(2, 4, -1)
+    assert one_pass.error(out if expanded else world.heads.values(out)) <= 1e-5
 
 
 @pytest.mark.parametrize("name", BACKENDS)
