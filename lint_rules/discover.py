@@ -141,9 +141,9 @@ def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> di
     return found
 
 
-_AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
+_AS = re.compile(rb"[ \t]as[ \t]+([A-Za-z_]\w*)")
 _ASSIGNED = re.compile(rb"=[ \t]*([A-Z_]\w*)[ \t]*\r?\n")
-_TARGET = re.compile(rb"(\w+)[ \t]*$")
+_LAST_WORD = re.compile(rb"(\w+)[ \t]*$")
 
 
 def _aliases(
@@ -159,20 +159,27 @@ def _aliases(
         pairs = known.get(path)
         if pairs is None:
             data = sources[path]
-            pairs = known[path] = [
-                *((m[0].decode(), m[1].decode()) for m in _AS.findall(data)),
-                *_assignments(data),
-            ]
+            pairs = known[path] = [*_renamings(data)]
         found.update(alias for name, alias in pairs if name in wanted)
     return found - wanted
 
 
-def _assignments(data: bytes) -> Iterator[tuple[str, str]]:
-    """``X = Name`` lines: the name and ``X``."""
+def _renamings(data: bytes) -> Iterator[tuple[str, str]]:
+    """``Name as X`` and ``X = Name`` lines: the name and ``X``."""
+    for match in _AS.finditer(data):
+        source = _before(data, match.start())
+        if source:
+            yield source, match.group(1).decode()
     for match in _ASSIGNED.finditer(data):
-        target = _TARGET.search(data, data.rfind(b"\n", 0, match.start()) + 1, match.start())
-        if target is not None:
-            yield match.group(1).decode(), target.group(1).decode()
+        target = _before(data, match.start())
+        if target:
+            yield match.group(1).decode(), target
+
+
+def _before(data: bytes, offset: int) -> str:
+    """The word that ends at ``offset``, white space aside."""
+    found = _LAST_WORD.search(data, data.rfind(b"\n", 0, offset) + 1, offset)
+    return found.group(1).decode() if found is not None else ""
 
 
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

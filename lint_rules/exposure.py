@@ -71,12 +71,20 @@ class Wrapper:
 
     def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
-        found = {
-            klass
-            for typed in self.held.values()
-            for klass in typed.possible
-            if not klass.is_a(self.klass) and klass is not klass.root and view.in_role(klass, typed)
-        }
+        found: set[Klass] = set()
+        for attr, typed in self.held.items():
+            needed = view.needed(self, attr)
+            found.update(
+                klass
+                for klass in typed.possible
+                if not klass.is_a(self.klass)
+                and klass is not klass.root
+                and view.in_role(klass, typed)
+                and (
+                    view.wrapper(klass) is not None
+                    or all(view.exposure(klass, name).kind != "absent" for name in needed)
+                )
+            )
         return sorted(found, key=lambda k: (k.path, k.line))
 
 
@@ -91,6 +99,7 @@ class View:
         self._outside: set[str] | None = None
         self._neighbourhoods: dict[str, str] = {}
         self._shown: dict[Klass, frozenset[Klass]] = {}
+        self._needed: dict[tuple[Klass, str], frozenset[str]] = {}
 
     @cached_property
     def backends(self) -> list[Klass]:
@@ -351,6 +360,35 @@ class View:
                             event.name, attrs, event.value, scope, event.line, event.cond, None,
                             event.probe or event.caught,
                         )  # fmt: skip
+
+    def needed(self, wrapper: Wrapper, attr: str) -> frozenset[str]:
+        """What the wrapper's own code asks of a held backend, hooks that it hands on left aside.
+
+        An attribute that is assigned from another one (``self.active = self.backend``) is the same
+        backend.
+        """
+        key = (wrapper.klass, attr)
+        found = self._needed.get(key)
+        if found is None:
+            same = {attr}
+            for other, writes in wrapper.klass.stored.items():
+                if other in wrapper.held:
+                    for owner, function, write in writes:
+                        scope = self.types.scope(owner, function)
+                        if write.value is not None and attr in self.provenance(
+                            wrapper, write.value, scope
+                        ):
+                            same.add(other)
+            found = self._needed[key] = frozenset(
+                d.name
+                for d in wrapper.delegations
+                if d.attrs <= same
+                and not d.optional
+                and d.cond == -1
+                and d.name != d.scope.function.name
+                and d.scope.function.name != "__init__"
+            )
+        return found
 
     def shown_inside(self, wrapper: Wrapper) -> frozenset[Klass]:
         """The classes that some construction of a wrapper hands to it, as far as it is known."""

@@ -23,6 +23,7 @@ from lint_rules.facts import (
     FileFacts,
     Function,
     Import,
+    Name,
     Not,
     Return,
 )
@@ -133,6 +134,10 @@ class _Positions:
         pass
 
 
+def _is_type_checking(test: cst.BaseExpression) -> bool:
+    return dotted_name(test).rpartition(".")[2] == "TYPE_CHECKING"
+
+
 class _Extractor(Expressions):
     def __init__(self, path: str, lines: _Cursor | _Positions) -> None:
         super().__init__()
@@ -143,6 +148,7 @@ class _Extractor(Expressions):
         self.aliases: list[tuple[str, Expr]] = []
         self.classes: list[ClassFacts] = []
         self.functions: list[Function] = []
+        self.typing = 0
 
     def run(self, module: cst.Module) -> FileFacts:
         self._module_body(module.body, ())
@@ -197,7 +203,10 @@ class _Extractor(Expressions):
             suites = list(node.cases)
         body = getattr(node, "body", None)
         if body is not None:
+            typing = isinstance(node, cst.If) and _is_type_checking(node.test)
+            self.typing += typing
             self._suite(body, visit)
+            self.typing -= typing
         for clause in suites:
             if clause is None:
                 continue
@@ -215,14 +224,16 @@ class _Extractor(Expressions):
                 self._module_small(small)
 
     def _import(self, node: cst.Import | cst.ImportFrom) -> None:
+        typing = self.typing > 0
         if isinstance(node, cst.Import):
             for alias in node.names:
                 module = dotted_name(alias.name)
                 if alias.asname is not None:
-                    self.imports.append(Import(dotted_name(alias.asname.name), module, "", 0))
+                    local = dotted_name(alias.asname.name)
+                    self.imports.append(Import(local, module, "", 0, typing))
                 else:
                     top = module.split(".")[0]
-                    self.imports.append(Import(top, top, "", 0))
+                    self.imports.append(Import(top, top, "", 0, typing))
             return
         module = dotted_name(node.module) if node.module is not None else ""
         level = len(node.relative)
@@ -232,7 +243,7 @@ class _Extractor(Expressions):
         for alias in node.names:
             name = dotted_name(alias.name)
             local = dotted_name(alias.asname.name) if alias.asname is not None else name
-            self.imports.append(Import(local, module, name, level))
+            self.imports.append(Import(local, module, name, level, typing))
 
     def _class(self, node: cst.ClassDef, inside: tuple[str, ...]) -> None:
         decorators = self._decorators(node.decorators)
@@ -429,6 +440,9 @@ class _Extractor(Expressions):
         scope = self.scope
         self.line = self.lines.line(node)
         test = self.expr(node.test)
+        if test == Name("TYPE_CHECKING") and node.orelse is None:
+            # what is asserted for the type checker is what the author knows
+            return self._block(node.body)
         base = scope.cond
         scope.push(test)
         ended_then = self._block(node.body)

@@ -213,12 +213,16 @@ class ClassFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``local`` stands for ``module`` (``name`` empty) or for ``module.name``."""
+    """``local`` stands for ``module`` (``name`` empty) or for ``module.name``.
+
+    ``typing`` marks an import under ``if TYPE_CHECKING:``, which no run executes.
+    """
 
     local: str
     module: str
     name: str
     level: int
+    typing: bool = False
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -171,8 +171,9 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         return None
     protocol = _lineages(leaves)
     lineages = len(protocol)
-    declared = exposure.kind == "default" and siblings
-    if any(protocol <= other for other in strange.protocols) and not declared:
+    if any(protocol <= other for other in strange.protocols):
+        return None
+    if exposure.kind == "default" and _answered(view, wrapper, name, exposure):
         return None
     if exposure.kind == "default" and not _default_matters(exposure, uses, leaves):
         return None
@@ -210,6 +211,35 @@ def _lineages(leaves: Iterable[Klass]) -> frozenset[str]:
     """The topmost of the given classes, by name: platform twins of one name are one."""
     having = set(leaves)
     return frozenset(k.name for k in having if not any(p in having for p in k.mro[1:]))
+
+
+def _answered(view: View, wrapper: Wrapper, name: str, exposure: Exposure) -> bool:
+    """Whether a flag's default is right, since one of the held backends always answers with it.
+
+    A flag has to hold for all that a wrapper holds; where one of them is known to be of a kind that
+    keeps the default, so is the answer.
+    """
+    member = exposure.member
+    if member is None or (
+        member.function is not None and kind_of(member.function) != "property"
+    ):
+        return False
+    for typed in wrapper.held.values():
+        if any(k is k.root for k in typed.classes) or typed.many:
+            continue
+        kinds = [k for k in typed.possible if k is not k.root]
+        if kinds and all(_keeps_default(view, k, name) for k in kinds):
+            return True
+    return False
+
+
+def _keeps_default(view: View, klass: Klass, name: str) -> bool:
+    exposure = view.exposure(klass, name)
+    if exposure.kind == "default":
+        return True
+    member = exposure.member
+    stored = klass.stored.get(name)
+    return member is not None and not stored and view.same_as_root(klass, member)
 
 
 def _default_matters(exposure: Exposure, uses: list[Use], leaves: list[Klass]) -> bool:

@@ -116,6 +116,9 @@ class Judge:
         below = [klass, *(k for k in klass.descendants if k.members.get(override.name) == override)]
         found: list[tuple[str, int, Call]] = []
         for use in self.view.uses.get(override.name, ()):
+            inside = use.scope.klass
+            if inside is not None and self.foreign_to(inside, klass):
+                continue
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)
                 if _breaks(promise, mine, call):

@@ -208,7 +208,7 @@ class Project:
         for klass in self.classes:
             for base in klass.facts.bases:
                 found = [k for k in self.resolve(klass.path, base) if k is not klass]
-                if found:
+                if found and not self._only_for_types(klass.path, base):
                     klass.bases.append(found[0])
                     found[0].children.append(klass)
                 elif base.rpartition(".")[2] not in _PLAIN_BASES:
@@ -288,6 +288,12 @@ class Project:
             for module, level in self.files[path].stars if path in self.files else ():
                 for file in self.module(path, module, level):
                     yield from self.resolve(file, name)
+
+    def _only_for_types(self, path: str, name: str) -> bool:
+        """Whether ``name`` is imported for type checkers alone: no base class at run time."""
+        head = name.partition(".")[0]
+        entries = self._imports.get(path, {}).get(head, ())
+        return bool(entries) and all(e.typing for e in entries) and head not in self._local[path]
 
     def _imported(self, path: str, entry: Import, rest: str) -> Iterator[Klass]:
         if entry.name:

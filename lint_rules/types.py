@@ -349,11 +349,16 @@ class Types:
         by_root = table.setdefault(name, {})
         for klass in held.named:
             if klass.root is not None:
+                same = Typed(
+                    frozenset(k for k in held.classes if k.root is klass.root),
+                    held.many,
+                    held.outer,
+                    frozenset(k for k in held.exact if k.root is klass.root),
+                )
                 known = by_root.get(klass.root)
-                many, outer = held.many, held.outer
                 if known is not None:
-                    many, outer = many or known.many, outer or known.outer
-                by_root[klass.root] = Typed(frozenset([klass.root]), many, outer)
+                    same = replace(same.merged(known), outer=same.outer or known.outer)
+                by_root[klass.root] = same
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""

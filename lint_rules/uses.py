@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lint_rules.conditions import conjunction, formula
-from lint_rules.facts import And, Call, Const, Expr, Name, Not, Or
+from lint_rules.facts import And, Call, Compare, Const, Expr, Name, Not, Or
 from lint_rules.link import Klass
 from lint_rules.types import Scope, Typed
 
@@ -84,6 +84,9 @@ class Use:
                 if isinstance(name, Const) and name.text != repr(self.name):
                     exposed = view.exposure(klass, name.text[1:-1]).kind != "absent"
                     return exposed if positive else not exposed
+        asked = _asked(item) if positive else None
+        if asked is not None and self._same(asked[0]):
+            return view.exposure(klass, asked[1]).kind != "absent"
         truth = view.truth(item, klass, self.scope)
         return truth is None or truth == positive
 
@@ -98,3 +101,19 @@ def _is_bare(item: Expr) -> bool:
 
 def _bare(item: Expr) -> Expr:
     return item.value if isinstance(item, Not) else item
+
+
+def _asked(item: Expr) -> tuple[Expr, str] | None:
+    """``(x, "name")`` for ``getattr(x, "name", default) == constant``, the default excluded."""
+    if not (isinstance(item, Compare) and item.op == "==" and isinstance(item.right, Const)):
+        return None
+    left = item.left
+    if (
+        isinstance(left, Call)
+        and left.func == Name("getattr")
+        and len(left.args) == 3
+        and isinstance(left.args[1], Const)
+        and left.args[2] != item.right
+    ):
+        return left.args[0], left.args[1].text[1:-1]
+    return None

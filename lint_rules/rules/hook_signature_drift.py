@@ -231,7 +231,7 @@ def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
     hint = "Take the declared parameters, in their order and with their defaults."
     if not breaking:
         hint = (
-            "Latent: no call in this tree reaches it; one that relies on the declaration "
+            "Latent: no call was found that reaches it; one that relies on the declaration "
             f"raises TypeError or fills other parameters. {hint}"
         )
     return Diagnostic(

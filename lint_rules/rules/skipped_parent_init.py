@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lint_rules.dispatch import super_target
+from lint_rules.conditions import satisfiable
 from lint_rules.facts import CallEvent, Name, Write
 from lint_rules.flow import Flow, Reading
 from lint_rules.gaps import is_guarded
@@ -87,7 +88,9 @@ def _readers(
     found: dict[str, list[Reading]] = {}
     entries = judge.hooks(klass) if klass.root in judge.view.roots else judge.public(klass)
     for reading in flow.readings(entries, missing):
-        if reading.owner is not klass and not _stores_first(reading):
+        if reading.owner is klass or _stores_first(reading):
+            continue
+        if satisfiable(flow.premises(map(flow.normal, reading.path))):
             found.setdefault(reading.attr, []).append(reading)
     return found
 

@@ -17,39 +17,77 @@ from lint_rules.extract import extract
 from lint_rules.facts import Bind, CallEvent, FileFacts, Function, Name, Read, Return, Write
 from lint_rules.outline import logical_lines, reduced
 
-TRICKY = [
-    pytest.param('a = """one\ntwo \\"""\nthree"""\nb = 1\n', id="triple quotes, an escaped quote"),
-    pytest.param("a = '''# no comment\n'''; b = 2\nc = 3\n", id="a hash in a string, a semicolon"),
-    pytest.param("a = 'it\\'s' + \"#\"  # 'x\nb = (  # (\n    1,\n)\nc = 2\n", id="quotes, brackets"),
-    pytest.param("a = [\n    {1: (2,\n         3)},\n    # ]\n    4,\n]\nb = 5\n", id="nested brackets"),
-    pytest.param("a = 1 + \\\n    2\nb = '\\\n'\nc = 3\n", id="backslashes"),
-    pytest.param(
-        "@one\n@two(\n    3,\n)\n\n# between\n@four\nclass C(\n    D,\n):\n    @five\n    def f(self): pass\n",
-        id="decorators",
+TRICKY = {
+    "triple quotes, an escaped quote": 'a = """one\ntwo \\"""\nthree"""\nb = 1\n',
+    "a hash in a string, a semicolon": "a = '''# no comment\n'''; b = 2\nc = 3\n",
+    "quotes, brackets": "a = 'it\\'s' + \"#\"  # 'x\nb = (  # (\n    1,\n)\nc = 2\n",
+    "nested brackets": "a = [\n    {1: (2,\n         3)},\n    # ]\n    4,\n]\nb = 5\n",
+    "backslashes": "a = 1 + \\\n    2\nb = '\\\n'\nc = 3\n",
+    "decorators": (
+        "@one\n"
+        "@two(\n"
+        "    3,\n"
+        ")\n"
+        "\n"
+        "# between\n"
+        "@four\n"
+        "class C(\n"
+        "    D,\n"
+        "):\n"
+        "    @five\n"
+        "    def f(self): pass\n"
     ),
-    pytest.param("if a: b = 1\nelif c: d = 2\nelse: e = 3\nf = 4\n", id="one-line suites"),
-    pytest.param(
-        "if a:\n    b = 1\n# here\nelif (c\n      or d):\n\n    e = 2\nelse:\n    # there\n    f = 3\n",
-        id="elif and else between comments",
+    "one-line suites": "if a: b = 1\nelif c: d = 2\nelse: e = 3\nf = 4\n",
+    "elif and else between comments": (
+        "if a:\n"
+        "    b = 1\n"
+        "# here\n"
+        "elif (c\n"
+        "      or d):\n"
+        "\n"
+        "    e = 2\n"
+        "else:\n"
+        "    # there\n"
+        "    f = 3\n"
     ),
-    pytest.param(
-        "try:\n    a = 1\nexcept (B,\n        C) as e: pass\nexcept D:\n    d = 2\nelse:\n    f = 3\nfinally:\n    g = 4\n",
-        id="try",
+    "try": (
+        "try:\n"
+        "    a = 1\n"
+        "except (B,\n"
+        "        C) as e: pass\n"
+        "except D:\n"
+        "    d = 2\n"
+        "else:\n"
+        "    f = 3\n"
+        "finally:\n"
+        "    g = 4\n"
     ),
-    pytest.param(
-        "match a:\n    case 1 | 2: b = 1\n    case [\n        x,\n    ] if x:\n        c = 2\n    case _:\n        pass\n",
-        id="match",
+    "match": (
+        "match a:\n"
+        "    case 1 | 2: b = 1\n"
+        "    case [\n"
+        "        x,\n"
+        "    ] if x:\n"
+        "        c = 2\n"
+        "    case _:\n"
+        "        pass\n"
     ),
-    pytest.param("for a in (1,\n          2):\n    b = a\nelse:\n    c = 3\n", id="for and else"),
-    pytest.param("while a:\n    b = 1; c = 2\nelse:\n    d = 3\n", id="while and else"),
-    pytest.param("with (\n    a as b,\n    c,\n):\n    d = 1\nasync def f():\n    async with g: pass\n", id="with"),
-    pytest.param("def f(\n    a: int = 1,\n    *,\n    b=(2,\n       3),\n) -> None: return g(a)\nh = 4\n", id="a long header"),
-    pytest.param('class C:\n    """Doc.\n\n    More.\n    """\n\n    a = 1\n\n\n\n    b: int\n', id="docstrings, blank lines"),
-    pytest.param("a = f'{b!r:>{c}}' f\"\"\"\n{d['e']}\n\"\"\"\ng = rb'\\\\'\nh = 1\n", id="prefixes"),
-    pytest.param("if a:\n\tb = 1\n\n\tif c:\n\t\td = 2\n\x0ce = 3\n", id="tabs and a form feed"),
-    pytest.param("a = 1\nb = 2", id="no newline at the end"),
-    pytest.param("\n\n# only\n\na = 1;\n\nb = 2 ; c = 3 ;\n# end\n", id="comments around, trailing semicolons"),
-]  # fmt: skip
+    "for and else": "for a in (1,\n          2):\n    b = a\nelse:\n    c = 3\n",
+    "while and else": "while a:\n    b = 1; c = 2\nelse:\n    d = 3\n",
+    "with": (
+        "with (\n    a as b,\n    c,\n):\n    d = 1\nasync def f():\n    async with g: pass\n"
+    ),
+    "a long header": (
+        "def f(\n    a: int = 1,\n    *,\n    b=(2,\n       3),\n) -> None: return g(a)\nh = 4\n"
+    ),
+    "docstrings, blank lines": (
+        'class C:\n    """Doc.\n\n    More.\n    """\n\n    a = 1\n\n\n\n    b: int\n'
+    ),
+    "prefixes": "a = f'{b!r:>{c}}' f\"\"\"\n{d['e']}\n\"\"\"\ng = rb'\\\\'\nh = 1\n",
+    "tabs and a form feed": "if a:\n\tb = 1\n\n\tif c:\n\t\td = 2\n\x0ce = 3\n",
+    "no newline at the end": "a = 1\nb = 2",
+    "comments around, trailing semicolons": "\n\n# only\n\na = 1;\n\nb = 2 ; c = 3 ;\n# end\n",
+}
 
 
 def statement_lines(source: str) -> list[int]:
@@ -70,7 +108,7 @@ def statement_lines(source: str) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("source", TRICKY)
+@pytest.mark.parametrize("source", TRICKY.values(), ids=TRICKY)
 def test_logical_lines_are_where_the_position_provider_has_them(source: str) -> None:
     assert [entry.line for entry in logical_lines(source)] == statement_lines(source)
 
@@ -183,12 +221,14 @@ def reads(text: str) -> list[tuple[str, bool, bool]]:
         ("getattr(self, 'x', None)", [("x", True, False)]),
         ("getattr(self, 'x')", [("x", False, False)]),
         ("getattr(self, name, None)", []),
-        ("try:\n    self.x\nexcept AttributeError:\n    self.y", [("x", False, True), ("y", False, False)]),
+        ("try:\n    self.x\nexcept AttributeError:\n    self.y",
+         [("x", False, True), ("y", False, False)]),
         ("try:\n    self.x\nexcept (KeyError, AttributeError):\n    pass", [("x", False, True)]),
         ("try:\n    self.x\nexcept KeyError:\n    pass", [("x", False, False)]),
         ("try:\n    self.x\nexcept TypeError:\n    pass", [("x", False, False)]),
         ("try:\n    self.x\nexcept:\n    pass\nself.y", [("x", False, True), ("y", False, False)]),
-        ("try:\n    pass\nexcept AttributeError:\n    pass\nelse:\n    self.x", [("x", False, False)]),
+        ("try:\n    pass\nexcept AttributeError:\n    pass\nelse:\n    self.x",
+         [("x", False, False)]),
     ],
 )  # fmt: skip
 def test_reads(text: str, expected: list[tuple[str, bool, bool]]) -> None:
@@ -393,6 +433,15 @@ def normalised(function: Function) -> tuple[object, ...]:
     return function.name, function.line, function.params, function.decorators, text
 
 
+def test_imports_for_type_checkers_are_marked() -> None:
+    imports = extract("x.py", ENGINE).imports
+    assert [(i.local, i.module, i.name, i.level, i.typing) for i in imports] == [
+        ("os", "os", "", 0, False),
+        ("TYPE_CHECKING", "typing", "TYPE_CHECKING", 0, False),
+        ("Backend", "base", "Backend", 0, True),
+    ]
+
+
 def test_everything_is_kept_where_the_header_asks_for_it() -> None:
     assert extract("x.py", ENGINE, lambda t: True, lambda t: True) == extract("x.py", ENGINE)
 
@@ -418,7 +467,7 @@ def test_reduced_text_parses_and_keeps_line_numbers() -> None:
     assert "def unrelated" not in text
     assert "class Empty" not in text
     numbered = ENGINE.splitlines()
-    kept = [entry for entry in logical_lines(text)]
+    kept = logical_lines(text)
     assert len(kept) == len(lines)
     for entry, line in zip(kept, lines, strict=True):
         first = text[entry.start : entry.end].lstrip("\n").splitlines()[0]
