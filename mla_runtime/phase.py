@@ -26,11 +26,6 @@ class Phase(Enum):
     """The draft model reads the accepted tokens, whose KV is in ``seq_lens`` already."""
 
     @property
-    def is_extend(self) -> bool:
-        """Whether this is prefill proper, and not one of the speculative phases."""
-        return self is Phase.EXTEND
-
-    @property
     def is_speculative(self) -> bool:
         """Whether a request has several query tokens over the paged cache."""
         return self in (Phase.TARGET_VERIFY, Phase.DRAFT_EXTEND)

@@ -28,6 +28,10 @@ def capability_of(device: torch.device) -> Capability:
         raise KernelUnavailableError(
             f"the GPU kernels need a CUDA device, got {device}; use TorchMLABackend there"
         )
+    if not torch.cuda.is_available():
+        raise KernelUnavailableError(
+            f"{device} is asked for, but torch {torch.__version__} sees no CUDA device"
+        )
     return torch.cuda.get_device_capability(device)
 
 

@@ -315,6 +315,51 @@ def test_the_plan_must_come_first(name: str) -> None:
         backend.forward(torch.zeros(1, 160), None, None, world.core.absorbed, one_pass.batch)
 
 
+@pytest.mark.parametrize(
+    ("planned", "called"),
+    [(ForwardMode.EXTEND, ForwardMode.DECODE), (ForwardMode.DECODE, ForwardMode.EXTEND)],
+    ids=["decode after a prefill's plan", "prefill after a decode's plan"],
+)
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_plan_of_another_phase_is_refused(
+    name: str, planned: ForwardMode, called: ForwardMode
+) -> None:
+    world = world_for(name)
+    one_pass = world.pass_of(planned, [0], [1])
+    backend = BACKENDS[name](world.runner)
+    backend.init_forward_metadata(one_pass.batch)
+    other = world.batch(called, [0], [0], [1], [64])
+    with pytest.raises(HookContractError, match=f"is planned for a {called.name} batch"):
+        backend.forward(torch.zeros(1, 160), None, None, world.core.absorbed, other)
+
+
+@pytest.mark.parametrize("name", ["trtllm_mla", "cutedsl_mla", "tokenspeed_mla"])
+def test_a_stale_speculative_plan_is_refused(name: str) -> None:
+    world = world_for(name)
+    one_pass = world.pass_of(ForwardMode.TARGET_VERIFY, [5, 9], [3, 3])
+    backend = BACKENDS[name](world.runner)
+    backend.init_forward_metadata(one_pass.batch)
+    q = torch.zeros(8, 160)
+    with pytest.raises(ValueError, match=r"q.shape\[0\] \(8\) does not match the 6 query tokens"):
+        backend.forward(q, None, None, world.core.absorbed, one_pass.batch)
+
+
+def test_rotation_needs_what_it_rotates() -> None:
+    world = World()
+    one_pass = world.pass_of(ForwardMode.DECODE, [5], [1])
+    backend = TRTLLMMLABackend(world.runner)
+    backend.init_forward_metadata(one_pass.batch)
+    with pytest.raises(ValueError, match=r"\['q_rope', 'k_rope'\] is None"):
+        backend.forward(
+            torch.zeros(1, 160),
+            None,
+            None,
+            world.core.absorbed,
+            one_pass.batch,
+            cos_sin_cache=cos_sin_cache_of(8, 16),
+        )
+
+
 @pytest.mark.parametrize("name", BACKENDS)
 def test_a_draft_tree_is_refused(name: str) -> None:
     world = world_for(name)
