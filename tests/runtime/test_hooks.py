@@ -349,7 +349,7 @@ def test_rotation_needs_what_it_rotates() -> None:
     one_pass = world.pass_of(ForwardMode.DECODE, [5], [1])
     backend = TRTLLMMLABackend(world.runner)
     backend.init_forward_metadata(one_pass.batch)
-    with pytest.raises(ValueError, match=r"\['q_rope', 'k_rope'\] is None"):
+    with pytest.raises(ValueError, match=r"\['q_rope', 'k_rope'\] must not be"):
         backend.forward(
             torch.zeros(1, 160),
             None,
