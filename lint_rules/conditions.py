@@ -38,6 +38,7 @@ __all__ = [
     "satisfiable",
     "show",
     "substitute",
+    "undecided",
 ]
 
 TRUE: Expr = Const("True")
@@ -254,10 +255,14 @@ def satisfiable(formulas: Sequence[Expr]) -> bool:
     whole = conjunction(formulas)
     if whole in (TRUE, FALSE):
         return whole == TRUE
-    known = atoms(whole)
-    if len(known) > _MOST_ATOMS:
+    if undecided((whole,)):
         return True
-    return _search(conjunction((whole, *_theory(list(known)))))
+    return _search(conjunction((whole, *_theory(list(atoms(whole))))))
+
+
+def undecided(formulas: Sequence[Expr]) -> bool:
+    """Whether ``formulas`` have too many atoms together to tell anything about them."""
+    return len(atoms(And(tuple(formulas)))) > _MOST_ATOMS
 
 
 def _search(expr: Expr) -> bool:
@@ -300,10 +305,13 @@ def _theory(known: list[Expr]) -> list[Expr]:
         is_none = Compare(a.left, "is", none)
         if is_none in known:
             facts.append(disjunction((negation(a), negation(is_none))))
-        if a.left in known:
+        left = formula(a.left)
+        if all(atom in known for atom in atoms(left)):
             truth = _truth_of(a)
             if truth is not None:
-                facts.append(disjunction((negation(a), a.left if truth else negation(a.left))))
+                facts.append(disjunction((negation(a), left if truth else negation(left))))
+            if a.op == ">" and a.right == Const("0"):
+                facts.append(disjunction((a, negation(left))))  # what is counted is not negative
         for b in known[index + 1 :]:
             if isinstance(b, Compare) and b.left == a.left and isinstance(b.right, Const):
                 facts += _between(a, b)

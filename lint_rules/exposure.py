@@ -27,9 +27,10 @@ from lint_rules.facts import (
     Write,
     dotted,
 )
-from lint_rules.link import Klass, Member, Project, is_abstract, kind_of
+from lint_rules.link import Klass, Member, Project, is_abstract, kind_of, shape
 from lint_rules.types import Scope, Typed, Types
 from lint_rules.uses import Use, UseKind, is_test
+from mla_guard.drift import signature_of
 
 __all__ = ["Delegation", "Exposure", "View", "Wrapper"]
 
@@ -46,6 +47,21 @@ class Delegation:
     cond: int
     call: Call | None
     optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """A wrapper is built: what one held attribute becomes.
+
+    ``classes`` are the only ones that it can be of, empty where that is open; ``seen`` are those
+    that some path hands in.
+    """
+
+    attr: str
+    scope: Scope
+    event: CallEvent
+    classes: tuple[Klass, ...]
+    seen: frozenset[Klass]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,7 @@ class Wrapper:
             needed = view.needed(self, attr)
             found.update(
                 klass
-                for klass in typed.possible
+                for klass in view.kinds(self, attr) or typed.possible
                 if not klass.is_a(self.klass)
                 and klass is not klass.root
                 and view.in_role(klass, typed)
@@ -98,7 +114,7 @@ class View:
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
         self._outside: set[str] | None = None
         self._neighbourhoods: dict[str, str] = {}
-        self._shown: dict[Klass, frozenset[Klass]] = {}
+        self._built: dict[Klass, list[Construction]] = {}
         self._needed: dict[tuple[Klass, str], frozenset[str]] = {}
 
     @cached_property
@@ -384,30 +400,67 @@ class View:
                 for d in wrapper.delegations
                 if d.attrs <= same
                 and not d.optional
-                and d.cond == -1
+                and not _asks(d.scope.path_of(d.cond))
                 and d.name != d.scope.function.name
                 and d.scope.function.name != "__init__"
             )
         return found
 
+    def constructions(self, wrapper: Wrapper) -> list[Construction]:
+        """Where the tree builds a wrapper itself, and around what, outside of tests."""
+        found = self._built.get(wrapper.klass)
+        if found is None:
+            found = self._built[wrapper.klass] = list(self._constructions(wrapper))
+        return found
+
+    def _constructions(self, wrapper: Wrapper) -> Iterator[Construction]:
+        init = wrapper.klass.method("__init__")
+        if init is None or init.function is None:
+            return
+        slots = {
+            write.value.id: attr
+            for attr, writes in wrapper.klass.stored.items()
+            for _, function, write in writes
+            if function is init.function and isinstance(write.value, Name) and attr in wrapper.held
+        }
+        for scope in self.types.scopes():
+            if is_test(scope.path):
+                continue
+            for event in scope.function.events:
+                if not isinstance(event, CallEvent):
+                    continue
+                name = dotted(event.call.func)
+                if not name or wrapper.klass not in self.project.resolve(scope.path, name):
+                    continue
+                try:
+                    bound = signature_of(shape(init.function)).bind_partial(
+                        *event.call.args, **dict(event.call.keywords)
+                    )
+                except TypeError:
+                    continue
+                for parameter, value in bound.arguments.items():
+                    if parameter in slots:
+                        classes = tuple(_exactly(scope, value, event.line))
+                        typed = scope.typed(value)
+                        seen = typed.exact if typed is not None else frozenset()
+                        yield Construction(slots[parameter], scope, event, classes, seen)
+
     def shown_inside(self, wrapper: Wrapper) -> frozenset[Klass]:
         """The classes that some construction of a wrapper hands to it, as far as it is known."""
-        found = self._shown.get(wrapper.klass)
-        if found is None:
-            classes: set[Klass] = set()
-            for scope in self.types.scopes():
-                if is_test(scope.path):
-                    continue
-                for event in scope.function.events:
-                    if isinstance(event, CallEvent):
-                        name = dotted(event.call.func)
-                        if name and wrapper.klass in self.project.resolve(scope.path, name):
-                            values = [*event.call.args, *(v for _, v in event.call.keywords)]
-                            for value in values:
-                                typed = scope.typed(value)
-                                classes.update(typed.exact if typed is not None else ())
-            found = self._shown[wrapper.klass] = frozenset(classes)
-        return found
+        return frozenset(k for c in self.constructions(wrapper) for k in c.seen)
+
+    def kinds(self, wrapper: Wrapper, attr: str) -> list[Klass]:
+        """The only classes that a held attribute can be of, empty where that is open.
+
+        By a declaration narrower than the base class, or by constructions of which each is known.
+        """
+        typed = wrapper.held[attr]
+        if not any(k is k.root for k in typed.classes):
+            return [k for k in typed.possible if k is not k.root]
+        built = [c.classes for c in self.constructions(wrapper) if c.attr == attr]
+        if not built or not all(built):
+            return []
+        return sorted({k for classes in built for k in classes}, key=lambda k: (k.path, k.line))
 
     def provenance(
         self, wrapper: Wrapper, expr: Expr, scope: Scope, depth: int = 0
@@ -469,6 +522,25 @@ class View:
             return False
         mine, theirs = _constant(member), _constant(declared)
         return mine is not None and mine == theirs
+
+
+def _exactly(scope: Scope, value: Expr, line: int) -> list[Klass]:
+    """The classes that ``value`` is built as, by assignments that stand before ``line``."""
+    if isinstance(value, Name):
+        if value.id in scope.params:
+            return []
+        binds = [b for b in scope.binds.get(value.id, ()) if b.line < line]
+        found = [_exactly(scope, b.value, b.line) for b in binds]
+        return [k for classes in found for k in classes] if all(found) else []
+    typed = scope.typed(value)
+    if typed is None or any(k is k.root for k in typed.classes):
+        return []
+    return sorted(typed.exact, key=lambda k: (k.path, k.line))
+
+
+def _asks(path: list[Expr]) -> bool:
+    """Whether a condition on the way asks what an object is or has."""
+    return any(w in repr(part) for part in path for w in ("isinstance", "hasattr", "getattr"))
 
 
 def _shared(a: str, b: str) -> str:

@@ -15,9 +15,11 @@ import libcst as cst
 
 from lint_rules.expressions import Expressions, Scope
 from lint_rules.facts import (
+    And,
     Bind,
     ClassAttr,
     ClassFacts,
+    Compare,
     Const,
     Expr,
     FileFacts,
@@ -25,6 +27,7 @@ from lint_rules.facts import (
     Import,
     Name,
     Not,
+    Or,
     Return,
 )
 from lint_rules.outline import logical_lines, reduced
@@ -437,24 +440,31 @@ class _Extractor(Expressions):
         scope.cond = cond
 
     def _if(self, node: cst.If) -> int:
-        scope = self.scope
         self.line = self.lines.line(node)
+
+        def orelse() -> int:
+            if isinstance(node.orelse, cst.If):
+                return self._if(node.orelse)
+            if node.orelse is None:
+                return _FALLS_THROUGH
+            self.line = self.lines.line(node.orelse)
+            return self._block(node.orelse.body)
+
         test = self.expr(node.test)
         if test == Name("TYPE_CHECKING") and node.orelse is None:
             # what is asserted for the type checker is what the author knows
             return self._block(node.body)
+        return self._branches(test, lambda: self._block(node.body), orelse)
+
+    def _branches(self, test: Expr, body: Callable[[], int], orelse: Callable[[], int]) -> int:
+        scope = self.scope
         base = scope.cond
         scope.push(test)
-        ended_then = self._block(node.body)
+        ended_then = body()
         then = scope.since(base)
         scope.cond = base
         scope.push(Not(test))
-        ended_else = _FALLS_THROUGH
-        if isinstance(node.orelse, cst.If):
-            ended_else = self._if(node.orelse)
-        elif node.orelse is not None:
-            self.line = self.lines.line(node.orelse)
-            ended_else = self._block(node.orelse.body)
+        ended_else = orelse()
         other = scope.since(base)
         scope.cond = base
         if ended_then and ended_else:
@@ -523,16 +533,38 @@ class _Extractor(Expressions):
         return _LEAVES if test == Const("True") else _FALLS_THROUGH
 
     def _match(self, node: cst.Match) -> int:
-        scope = self.scope
         self.line = self.lines.line(node)
-        self.expr(node.subject)
-        base = scope.cond
-        for case in node.cases:
-            self.line = self.lines.line(case)
+        return self._cases(self.expr(node.subject), node.cases)
+
+    def _cases(self, subject: Expr, cases: Sequence[cst.MatchCase]) -> int:
+        if not cases:
+            return _FALLS_THROUGH
+        scope, case = self.scope, cases[0]
+        self.line = self.lines.line(case)
+        test = self._pattern(subject, case.pattern)
+        if test == Const("True") and case.guard is None:  # the last one, which always matches
+            return self._block(case.body)
+        if case.guard is not None:
+            base = scope.cond
+            scope.push(test)
+            test = And((test, self.expr(case.guard)))
             scope.cond = base
-            scope.push(self.unknown())
-            if case.guard is not None:
-                scope.push(self.expr(case.guard))
-            self._block(case.body)
-        scope.cond = base
-        return _FALLS_THROUGH
+        return self._branches(
+            test, lambda: self._block(case.body), lambda: self._cases(subject, cases[1:])
+        )
+
+    def _pattern(self, subject: Expr, pattern: cst.MatchPattern) -> Expr:
+        """What ``case pattern`` asks of ``subject``, as far as it is modelled."""
+        if isinstance(pattern, cst.MatchValue):
+            return Compare(subject, "==", self.expr(pattern.value))
+        if isinstance(pattern, cst.MatchSingleton):
+            return Compare(subject, "is", self.expr(pattern.value))
+        if isinstance(pattern, cst.MatchOr):
+            return Or(tuple(self._pattern(subject, p.pattern) for p in pattern.patterns))
+        if isinstance(pattern, cst.MatchAs):
+            if pattern.name is not None:
+                self.assign(pattern.name, subject)
+            if pattern.pattern is None:
+                return Const("True")
+            return self._pattern(subject, pattern.pattern)
+        return self.unknown()

@@ -22,6 +22,7 @@ from lint_rules.conditions import (
     implies,
     negation,
     substitute,
+    undecided,
 )
 from lint_rules.dispatch import Touching, calls_up, constructor, super_target
 from lint_rules.facts import (
@@ -36,6 +37,7 @@ from lint_rules.facts import (
     Name,
     Not,
     Read,
+    Return,
     Seq,
     Write,
     dotted,
@@ -92,6 +94,7 @@ class Passed:
 class _Walk:
     creations: list[Creation] = field(default_factory=list)
     visited: set[int] = field(default_factory=set)
+    helpers: dict[int, set[Expr]] = field(default_factory=dict)
     constructors: list[Klass] = field(default_factory=list)
     passed: list[Passed] = field(default_factory=list)
     invariants: list[Expr] = field(default_factory=list)
@@ -114,6 +117,7 @@ class Flow:
         self.klass = klass
         self._walk = _Walk()
         self._parameters: dict[str, Expr] = {}
+        self._predicates: dict[tuple[str, str], Expr | None] = {}
         init = klass.method("__init__")
         if init is not None and init.function is not None:
             env = self._parameters
@@ -182,13 +186,13 @@ class Flow:
         target = super_target(call, member.owner, self.klass, frame.receiver)
         if target is None and isinstance(func, Attr) and func.value == Name(frame.receiver):
             target = self.klass.method(func.name)
-            if target is not None and id(target.function) in self._walk.visited:
-                return
         if target is None or target.function is None:
             return
         inner = conjunction((*path, *frame.condition(event.cond, fatal=False)))
-        if inner == FALSE:
+        if inner == FALSE or inner in self._walk.helpers.get(id(target.function), ()):
             return
+        if target.function.name != "__init__":
+            self._walk.helpers.setdefault(id(target.function), set()).add(inner)
         arguments = self._bound(target, call, frame)
         if target.function.name == "__init__":
             for name, value in arguments.items():
@@ -270,14 +274,38 @@ class Flow:
                 found[attr] = only.value
         return found
 
+    def _predicate(self, item: Attr, kind: str) -> Expr | None:
+        """What a property or method without arguments returns, where it does nothing else."""
+        if item.value != SELF:
+            return None
+        if (item.name, kind) not in self._predicates:
+            self._predicates[item.name, kind] = self._returned(item.name, kind)
+        return self._predicates[item.name, kind]
+
+    def _returned(self, name: str, kind: str) -> Expr | None:
+        member = self.klass.method(name)
+        if member is None or member.function is None or kind_of(member.function) != kind:
+            return None
+        function = member.function
+        returned = [e for e in function.events if isinstance(e, Return)]
+        if len(returned) != 1 or any(isinstance(e, (Bind, Write)) for e in function.events):
+            return None
+        value = self._frame(member.owner, function, {}).substituted(returned[0].value)
+        return value if returned[0].cond == -1 and is_pure(value) else None
+
     def normal(self, expr: Expr) -> Expr:
         """``expr`` with defined attributes replaced, as a formula."""
 
         def replace(item: Expr, seen: frozenset[str]) -> Expr | None:
             if isinstance(item, Attr) and item.value == SELF and item.name not in seen:
-                definition = self.definitions.get(item.name)
+                definition = self.definitions.get(item.name) or self._predicate(item, "property")
                 if definition is not None:
                     inner = seen | {item.name}
+                    return substitute(definition, lambda e: replace(e, inner))
+            if isinstance(item, Call) and item == Call(item.func) and isinstance(item.func, Attr):
+                definition = self._predicate(item.func, "method")
+                if definition is not None and item.func.name not in seen:
+                    inner = seen | {item.func.name}
                     return substitute(definition, lambda e: replace(e, inner))
             return None
 
@@ -387,8 +415,9 @@ class Flow:
         return target, arguments
 
     def guarded(self, reading: Reading, condition: Expr) -> bool:
-        """Whether the guards on the way to a reading imply ``condition``."""
-        return implies(self.premises(map(self.normal, reading.path)), condition)
+        """Whether the guards on the way to a reading imply ``condition``, or may well do so."""
+        premises = self.premises(map(self.normal, reading.path))
+        return undecided((*premises, condition)) or implies(premises, condition)
 
     def premises(self, path: Iterable[Expr]) -> list[Expr]:
         """``path`` with what construction lets it conclude about the attributes that it tests."""

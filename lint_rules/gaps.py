@@ -179,10 +179,13 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         return None
     gap = Gap(wrapper, name, exposure, tuple(uses), tuple(leaves), tuple(siblings))
     probing = {id(u.scope) for u in uses if u.kind == "probe"}
+    definers = [
+        k for k in leaves if name in k.own or any(k is o for o, _, _ in k.stored.get(name, ()))
+    ]
     if (
         (siblings and (lineages > 1 or gap.effect != "silent" or _independent(siblings) > 1))
         or lineages >= _LINEAGES
-        or len(probing) > 1
+        or (len(probing) > 1 and len(definers) > 1)
     ):
         return gap
     return None
@@ -220,15 +223,11 @@ def _answered(view: View, wrapper: Wrapper, name: str, exposure: Exposure) -> bo
     keeps the default, so is the answer.
     """
     member = exposure.member
-    if member is None or (
-        member.function is not None and kind_of(member.function) != "property"
-    ):
+    if member is None or (member.function is not None and kind_of(member.function) != "property"):
         return False
-    for typed in wrapper.held.values():
-        if any(k is k.root for k in typed.classes) or typed.many:
-            continue
-        kinds = [k for k in typed.possible if k is not k.root]
-        if kinds and all(_keeps_default(view, k, name) for k in kinds):
+    for attr, typed in wrapper.held.items():
+        kinds = view.kinds(wrapper, attr)
+        if kinds and not typed.many and all(_keeps_default(view, k, name) for k in kinds):
             return True
     return False
 

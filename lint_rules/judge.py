@@ -33,11 +33,17 @@ class Judge:
         self.places = Places(sources)
         self._flows: dict[Klass, Flow] = {}
         self._foreign: dict[Klass, Foreign] = {}
+        self._inner: dict[Klass, frozenset[Klass]] = {}
 
     @cached_property
     def classes(self) -> list[Klass]:
         """The classes to judge: what is below a root or stands beside it, tests left out."""
         return [k for k in [*self.project.backends, *self.companions] if not is_test(k.path)]
+
+    @cached_property
+    def companion_roots(self) -> list[Klass]:
+        """The roots of the hierarchies that stand beside the backends."""
+        return [root for root in self.project.roots if root not in self.view.roots]
 
     @cached_property
     def companions(self) -> list[Klass]:
@@ -64,6 +70,15 @@ class Judge:
         if klass not in self._foreign:
             self._foreign[klass] = foreign(self.view, wrapper)
         return self._foreign[klass].excludes(inner)
+
+    def wraps(self, klass: Klass, inner: Klass) -> bool:
+        """Whether code of ``klass`` can have an ``inner`` before it, where it wraps backends."""
+        wrapper = self.view.wrapper(klass)
+        if wrapper is None:
+            return True
+        if klass not in self._inner:
+            self._inner[klass] = frozenset(wrapper.inner(self.view))
+        return inner in self._inner[klass] and not self.foreign_to(klass, inner)
 
     def flow(self, klass: Klass) -> Flow:
         found = self._flows.get(klass)
@@ -117,7 +132,7 @@ class Judge:
         found: list[tuple[str, int, Call]] = []
         for use in self.view.uses.get(override.name, ()):
             inside = use.scope.klass
-            if inside is not None and self.foreign_to(inside, klass):
+            if inside is not None and not self.wraps(inside, klass):
                 continue
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from lint_rules.facts import (
     Attr,
+    CallEvent,
     ClassAttr,
     ClassFacts,
     Expr,
@@ -148,8 +149,22 @@ class Klass:
 
     @property
     def complete(self) -> bool:
-        """Every base is known, so that what is not found is not there."""
-        return not any(klass.unresolved for klass in self.mro)
+        """Every base and every stored name is known, so that what is not found is not there."""
+        return not any(klass.unresolved or klass.computes_names for klass in self.mro)
+
+    @cached_property
+    def computes_names(self) -> bool:
+        """Whether a method stores under computed names: ``setattr(self, name, value)``."""
+        for method in self.facts.methods:
+            receiver = Name(method.params[0].name) if method.params else None
+            for event in method.events:
+                if isinstance(event, CallEvent):
+                    func, args = event.call.func, event.call.args
+                    if func == Name("setattr") and args and args[0] == receiver:
+                        return True
+                    if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
+                        return True
+        return False
 
     @property
     def descendants(self) -> Iterator[Klass]:

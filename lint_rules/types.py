@@ -193,7 +193,8 @@ class Scope:
 
     def _typed_attr(self, expr: Attr, depth: int) -> Typed | None:
         if expr.value == Name(self.receiver) and self.klass is not None:
-            return self.types.held(self.klass).get(expr.name) or self._outer(expr.name)
+            held = self.types.held(self.klass).get(expr.name)
+            return held or (None if self._kept_otherwise(expr.name) else self._outer(expr.name))
         owner = self.typed(expr.value, depth + 1)
         if owner is not None and not owner.many:
             inner = self.types.held_below(owner.named, expr.name)
@@ -201,6 +202,14 @@ class Scope:
         if isinstance(expr.value, Name) and self.types.project.is_module(self.path, expr.value.id):
             return None
         return self._outer(expr.name)
+
+    def _kept_otherwise(self, name: str) -> bool:
+        """Whether the class stores something in ``self.name`` of which nothing is known."""
+        assert self.klass is not None
+        return any(
+            write.value is not None and write.value != Const("None")
+            for _, _, write in self.klass.stored.get(name, ())
+        )
 
     def _outer(self, name: str) -> Typed | None:
         return self.types.by_name(name, self.path)

@@ -5,6 +5,8 @@ Importing this package loads the standard library only.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .contract import Clause, Contract, Hook, contract_of, hook
 from .delegate import delegate, exposes, route
 from .errors import (
@@ -14,7 +16,9 @@ from .errors import (
     HookContractWarning,
 )
 from .guard import guard, guard_hierarchy, unguard_hierarchy
-from .verify import Armed, Status, status, verify
+
+if TYPE_CHECKING:
+    from .verification import Armed, Status, status, verify
 
 __version__ = "0.1.0"
 
@@ -39,3 +43,16 @@ __all__ = [
     "unguard_hierarchy",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what only tests and tools use when it is asked for."""
+    if name in ("Armed", "Status", "status", "verify"):
+        from . import verification
+
+        return getattr(verification, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

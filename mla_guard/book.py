@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from .contract import Hook, Mark, contract_of, function_of, hook_of, is_marked, only_raises, plain
 
@@ -26,8 +27,7 @@ MISSING: Any = object()
 Combination = Literal["any", "all", "same"]
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """What a guarded base says beyond its own body; a profile holds the same for foreign engines.
 
     ``marks`` adds to a hook what ``@hook`` would, by class and hook name; the class ``"*"`` is
@@ -39,12 +39,12 @@ class Terms:
     or the same value as every inner backend. ``modes`` maps forward modes to phases.
     """
 
-    marks: Mapping[str, Mapping[str, Mark]] = field(default_factory=dict)
+    marks: Mapping[str, Mapping[str, Mark]] = MappingProxyType({})
     required: frozenset[str] | None = None
     variadic: bool = True
-    own_protocol: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    flags: Mapping[str, Combination] = field(default_factory=dict)
-    modes: Mapping[str, str] = field(default_factory=dict)
+    own_protocol: Mapping[str, frozenset[str]] = MappingProxyType({})
+    flags: Mapping[str, Combination] = MappingProxyType({})
+    modes: Mapping[str, str] = MappingProxyType({})
 
 
 ROOTS: weakref.WeakKeyDictionary[type, Terms] = weakref.WeakKeyDictionary()

@@ -11,7 +11,7 @@ from typing import Any
 
 from .book import MISSING
 from .contract import Clause
-from .diagnostic import Diagnostic, Place, Related
+from .diagnostic import Diagnostic, Place
 from .words import missing_attribute, unmet_condition, unordered_hook
 
 __all__ = ["bound_arguments", "broken"]
@@ -55,19 +55,20 @@ def broken(
     symbol: str,
     place: Place,
     ran: Iterable[tuple[str, str | None]] = (),
-    created: Callable[[str], tuple[Iterable[Related], Iterable[str]]] = lambda _: ((), ()),
     result: Any = MISSING,
 ) -> Diagnostic | None:
     """The breach of ``clause``, or None where it holds.
 
-    ``ran`` holds the hooks that ran on the instance, each with its phase; ``created`` says where an
-    attribute would have been created and which flags kept it from that. A condition that raises is
-    broken, and the exception is the reason.
+    ``ran`` holds the hooks that ran on the instance, each with its phase. A missing attribute comes
+    with where it would have been created and which flags kept it from that. A condition that raises
+    is broken, and the exception is the reason.
     """
     if clause.kind == "requires":
         if (missing := _missing_part(instance, clause.text)) is None:
             return None
-        ends, reasons = created(missing[0].split(".")[0])
+        from .creation import creation  # reads sources: nothing for a good path
+
+        ends, reasons = creation(instance, missing[0].split(".")[0])
         return missing_attribute(
             symbol=symbol,
             place=place,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import linecache
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from .diagnostic import Place
 from .drift import Shape, shape_of, without_receiver
@@ -67,8 +69,7 @@ class Contract:
     hooks: Mapping[str, Hook]
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """What ``@hook`` leaves on a function."""
 
     optional: bool = False
@@ -245,11 +246,24 @@ def attribute_shape(attribute: Any) -> Shape | None:
 
 
 def place_of(attribute: Any) -> Place:
-    """Where the ``def`` of a class attribute stands (its first decorator, where it has some)."""
+    """Where a class attribute's function stands: its ``def``, or the first decorator of it."""
     function = function_of(attribute)
     if function is None:
         return Place("<unknown>", 0)
     return Place(function.__code__.co_filename, function.__code__.co_firstlineno)
+
+
+def at_name(place: Place, name: str) -> Place:
+    """The place of the name in a statement ``def`` or ``class`` that starts at ``place``.
+
+    Reads the source, so only what is shown to people is asked for it.
+    """
+    statement = re.compile(rf"\s*(?:(?:async\s+)?def|class)\s+(?={re.escape(name)}\b)")
+    for line in range(place.line, place.line + 50):
+        found = statement.match(linecache.getline(place.path, line))
+        if found is not None:
+            return Place(place.path, line, found.end() + 1)
+    return place
 
 
 _NOT_IN_ONE_RAISE = ("STORE", "POP_TOP", "JUMP", "POP_JUMP", "FOR_ITER", "YIELD", "RETURN_V")

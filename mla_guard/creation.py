@@ -26,13 +26,11 @@ def creation(instance: object, attribute: str) -> tuple[tuple[Related, ...], tup
     places: list[Related] = []
     reasons: list[str] = []
     for owner in type(instance).__mro__[:-1]:
-        for line, path, tests in _assignments(owner, attribute):
+        for line, column, path, tests in _assignments(owner, attribute):
             condition = " and ".join(tests)
-            places.append(
-                Related(Place(path, line), f"self.{attribute} is created here")
-                if not condition
-                else Related(Place(path, line), f"self.{attribute} is created here if {condition}")
-            )
+            only_if = f" only if {condition}" if condition else ""
+            said = f"{name_of(owner)} creates {attribute}{only_if}"
+            places.append(Related(Place(path, line, column), said))
             values = [
                 f"{name} is {value!r:.60}"
                 for name in dict.fromkeys(n for test in tests for n in _names(test))
@@ -43,27 +41,29 @@ def creation(instance: object, attribute: str) -> tuple[tuple[Related, ...], tup
     return tuple(places), tuple(dict.fromkeys(reasons))
 
 
-def _assignments(owner: type, attribute: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+def _assignments(owner: type, attribute: str) -> Iterator[tuple[int, int, str, tuple[str, ...]]]:
     try:
         lines, first = inspect.getsourcelines(owner)
         path = inspect.getsourcefile(owner) or "<unknown>"
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
         return
-    for line, tests in _stores(tree, attribute, ()):
-        yield line + max(first, 1) - 1, path, tests
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    for node, tests in _stores(tree, attribute, ()):
+        column = (node.end_col_offset or 0) - len(attribute) + 1 + indent
+        yield node.lineno + max(first, 1) - 1, column, path, tests
 
 
 def _stores(
     node: ast.AST, attribute: str, tests: tuple[str, ...]
-) -> Iterator[tuple[int, tuple[str, ...]]]:
+) -> Iterator[tuple[ast.Attribute, tuple[str, ...]]]:
     if (
         isinstance(node, ast.Attribute)
         and node.attr == attribute
         and isinstance(node.ctx, ast.Store)
         and isinstance(node.value, ast.Name)
     ):
-        yield node.lineno, tests
+        yield node, tests
     if isinstance(node, ast.If):
         test = ast.unparse(node.test)
         for then in node.body:

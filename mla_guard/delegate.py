@@ -9,18 +9,19 @@ from typing import Any, TypeAlias
 
 from .book import MISSING, declarations, has_body, resolve
 from .caller import caller
-from .contract import Hook, attribute_shape, name_of, place_of
+from .contract import Hook, at_name, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
-from .drift import Call, Shape, binding_errors, drift, shape_of
+from .drift import Call, Shape, binding_errors, drift, promised, shape_of
 from .errors import HookAttributeError, HookCallError
-from .words import call_mismatch, missing_delegate
 
-__all__ = ["delegate", "delegation_breach", "exposes", "route"]
+__all__ = ["delegate", "delegation_breach", "exposes", "forget_plans", "route"]
 
 Plan: TypeAlias = "tuple[tuple[int, ...], dict[int, str], frozenset[str]] | None"
 """Positions passed on, positions passed by keyword, keywords dropped; None passes all as it is."""
 
-_PLANS: dict[tuple[int, str, int, tuple[str, ...]], Plan] = {}
+_PLANS: dict[str, dict[int, dict[int | tuple[object, ...], Plan]]] = {}
+"""By hook, class of the inner object (its id) and kind of call; laid out for a fast look-up."""
+
 _KNOWN: dict[int, weakref.ref[type]] = {}
 
 
@@ -35,11 +36,11 @@ def delegate(inner: Any, hook: str, /, *args: Any, **kwargs: Any) -> Any:
     :class:`HookAttributeError` (MLA303) where the inner object has no such hook.
     """
     try:
-        plan = _PLANS[id(type(inner)), hook, len(args), tuple(kwargs)]
+        plan = _PLANS[hook][id(type(inner))][(len(args), *kwargs) if kwargs else len(args)]
     except KeyError:
         plan = _decide(inner, hook, len(args), tuple(kwargs))
     if plan is None:
-        return getattr(inner, hook)(*args, **kwargs)
+        return getattr(inner, hook)(*args, **kwargs) if kwargs else getattr(inner, hook)(*args)
     kept, by_keyword, dropped = plan
     named = {name: value for name, value in kwargs.items() if name not in dropped}
     named.update({name: args[index] for index, name in by_keyword.items()})
@@ -62,17 +63,16 @@ def route(inner: Any, hook: str, /) -> Callable[..., Any]:
 
     Raises what :func:`delegate` raises, for every call that the contract allows.
     """
+    from .judge import contract_drift, promises_variadics
+
     shape, place = _inner(inner, hook)
-    for declared in _declared(inner, hook):
-        missing = drift(declared.shape, shape) if shape is not None else ()
-        if not missing or shape is None:
+    for base, declared in declarations(type(inner)).get(hook, []):
+        variadic = promises_variadics(type(inner), base, hook)
+        if shape is None or not drift(promised(declared.shape, variadic=variadic), shape):
             continue
-        mine = {p.name for p in shape}
-        left = tuple(
-            p for p in declared.shape if p.name in mine or p.name not in declared.optional_arguments
-        )
-        if reasons := drift(left, shape):
-            raise HookCallError([_mismatch(inner, hook, shape, place, _fullest(left), reasons)])
+        if reasons := contract_drift(declared, shape, variadic=variadic):
+            call = _fullest(declared.shape)
+            raise HookCallError([_mismatch(inner, hook, shape, place, call, reasons)])
         return lambda *args, **kwargs: delegate(inner, hook, *args, **kwargs)
     bound: Callable[..., Any] = getattr(inner, hook)
     return bound
@@ -90,12 +90,16 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
         and resolved[1] is not None
         and hook not in getattr(inner, "__dict__", ())
     ):
-        return attribute_shape(resolved[1]), place_of(resolved[1])
+        return attribute_shape(resolved[1]), at_name(place_of(resolved[1]), hook)
     bound = getattr(inner, hook, None)
     if bound is None:
+        from .words import missing_delegate
+
         name, place = caller()
-        owner = f"{name_of(type(inner))}.{hook}"
-        raise HookAttributeError([missing_delegate(caller=name, place=place, callee=owner)])
+        what = name_of(type(inner))
+        raise HookAttributeError(
+            [missing_delegate(caller=name, place=place, hook=hook, held_as="inner", inner=what)]
+        )
     try:
         return shape_of(inspect.signature(bound)), place_of(bound)
     except (TypeError, ValueError):
@@ -103,17 +107,27 @@ def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
 
 
 def _mismatch(
-    inner: Any, hook: str, shape: Shape, place: Place, call: Call, reasons: tuple[str, ...]
+    inner: Any,
+    hook: str,
+    shape: Shape,
+    place: Place,
+    call: Call,
+    reasons: tuple[str, ...],
+    by: tuple[str, Place] | None = None,
 ) -> Diagnostic:
-    name, at = caller()
+    from .words import call_mismatch
+
+    name, at = by or caller()
     return call_mismatch(
         caller=name,
         place=at,
+        called=hook,
         callee=f"{name_of(type(inner))}.{hook}",
         shape=shape,
         callee_place=place,
         call=call,
         reasons=reasons,
+        hint="Widen the implementation, or list the argument in the contract's optional_arguments.",
     )
 
 
@@ -135,7 +149,8 @@ def _decide(inner: Any, hook: str, positional: int, keywords: tuple[str, ...]) -
         key = id(type(inner))
         if key not in _KNOWN:
             _KNOWN[key] = weakref.ref(type(inner), lambda _: _forget(key))
-        _PLANS[key, hook, positional, keywords] = plan
+        kind = (positional, *keywords) if keywords else positional
+        _PLANS.setdefault(hook, {}).setdefault(key, {})[kind] = plan
     return plan
 
 
@@ -176,18 +191,15 @@ def delegation_breach(
         return None
     if _reduced(shape, call, _declared(inner, hook)) is not None:
         return None
-    return call_mismatch(
-        caller=caller,
-        place=place,
-        callee=f"{name_of(type(inner))}.{hook}",
-        shape=shape,
-        callee_place=at,
-        call=call,
-        reasons=reasons,
-    )
+    return _mismatch(inner, hook, shape, at, call, reasons, (caller, place))
 
 
 def _forget(key: int) -> None:
     _KNOWN.pop(key, None)
-    for plan in [plan for plan in list(_PLANS) if plan[0] == key]:
-        _PLANS.pop(plan, None)
+    for by_class in list(_PLANS.values()):
+        by_class.pop(key, None)
+
+
+def forget_plans() -> None:
+    """A base was put under guard or taken out: decide anew."""
+    _PLANS.clear()

@@ -322,7 +322,10 @@ def _differences(promise: Shape, override: Shape) -> list[tuple[str, bool]]:
             said.append((f"renames {name!r} to {at!r} (position {position})", by_keyword))
         else:
             if not (unlimited and (takes_keywords or not by_keyword)):
-                said.append((f"drops {name!r} (position {position})", False))
+                lost = f"drops {name!r} (position {position})"
+                if takes_keywords and by_keyword:
+                    lost = f"takes {name!r} by keyword only (was position {position})"
+                said.append((lost, False))
             if at is not None and theirs[at].kind == KEYWORD_ONLY:
                 said.append((f"takes {at!r} at position {position} instead of {name!r}", True))
     for p in promise:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from .book import MISSING
 from .caller import caller
 from .clauses import bound_arguments, broken
-from .contract import Clause, kind_of, name_of, place_of, underlying
-from .creation import creation
+from .contract import Clause, at_name, kind_of, name_of, place_of, underlying
 from .diagnostic import Diagnostic
 from .drift import Call, Shape, binding_errors
 from .errors import refuse
 from .judge import class_breaches, held_to
 from .lock import locked
 from .mode import mode
-from .phase import CAPTURE, PhaseReader, stream_is_capturing
+from .phase import CAPTURE, PhaseReader
+from .torch_state import stream_is_capturing
 from .tree import tree_breaches
 from .words import call_mismatch
 
@@ -234,9 +234,8 @@ class FirstCall:
                     self._instance,
                     self._arguments,
                     symbol=f"{name_of(cls)}.{self._hook.name}",
-                    place=place_of(self._hook.attribute),
+                    place=at_name(place_of(self._hook.attribute), self._hook.name),
                     ran=record.ran if record is not None else (),
-                    created=lambda attribute: creation(self._instance, attribute),
                     result=result,
                 )
             )
@@ -259,8 +258,10 @@ class FirstCall:
                 place=place,
                 callee=f"{name_of(self._state.owner_of(self._hook.name))}.{self._hook.name}",
                 shape=shape,
-                callee_place=place_of(self._hook.attribute),
+                called=self._hook.name,
+                callee_place=at_name(place_of(self._hook.attribute), self._hook.name),
                 call=call,
                 reasons=reasons,
+                hint="Pass what the hook accepts, or widen it.",
             )
         ]

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .arming import CONSTRUCTING, STATES, descendants, state_of
-from .book import BORROWED, MISSING, ROOTS, Combination, Terms, forget_declarations, notice
-from .contract import ORIGINAL, name_of
-from .lock import locked
+from .book import ROOTS, Combination, Terms
+from .contract import name_of
 from .mode import mode
-from .profile import load_profile, terms_of
-
-__all__ = ["guard", "guard_hierarchy", "unguard_hierarchy"]
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+__all__ = ["guard", "guard_hierarchy", "unguard_hierarchy"]
+
 C = TypeVar("C", bound=type)
-_REPLACED: dict[type, list[tuple[type, str, Any, Any]]] = {}
 
 
 @overload
@@ -56,6 +50,8 @@ def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None =
     Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is guarded
     already and for a profile that is none.
     """
+    from .profile import load_profile, terms_of  # reading TOML is for those who have some
+
     if profile is None or isinstance(profile, Mapping):
         terms = terms_of(profile or {})
     else:
@@ -64,7 +60,9 @@ def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None =
         raise ValueError(f"{name_of(base)} is guarded already")
     _guarded(base, terms)
     if base in ROOTS:
-        _arm_existing(base)
+        from .hierarchy import arm_existing
+
+        arm_existing(base)
 
 
 def unguard_hierarchy(base: type) -> None:
@@ -74,128 +72,15 @@ def unguard_hierarchy(base: type) -> None:
     """
     if base not in ROOTS:
         raise ValueError(f"{name_of(base)} is not guarded")
-    with locked():
-        for cls in (base, *descendants(base)):
-            if (state := STATES.get(cls)) is not None:
-                state.disarm()
-        for cls in (base, *descendants(base)):
-            STATES.pop(cls, None)
-        del ROOTS[base]
-        forget_declarations()
-        for cls, name, own, placed in reversed(_REPLACED.pop(base)):
-            if vars(cls).get(name) is not placed:
-                continue
-            if own is MISSING:
-                type.__delattr__(cls, name)
-            else:
-                type.__setattr__(cls, name, own)
+    from .hierarchy import take_out
+
+    take_out(base)
 
 
 def _guarded(cls: C, terms: Terms) -> C:
     if mode() == "off":
         return cls
-    with locked():
-        ROOTS[cls] = terms
-        forget_declarations()
-        _REPLACED[cls] = []
-        _notice_subclasses(cls)
-        family: list[type] = [cls, *descendants(cls)]
-        for member in family:
-            _adopt(cls, member)
-    return cls
+    # What guards is loaded with the first class that is: an import of the package stays cheap.
+    from .hierarchy import put_under_guard
 
-
-def _place(base: type, cls: type, name: str, attribute: Any) -> None:
-    _REPLACED[base].append((cls, name, vars(cls).get(name, MISSING), attribute))
-    type.__setattr__(cls, name, attribute)
-
-
-def _adopt(base: type, cls: type) -> None:
-    """Make a class of the hierarchy report its instances, and arm its static and class hooks."""
-    notice(base, cls)
-    for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
-        if (name in vars(cls) or cls is base) and not hasattr(vars(cls).get(name), ORIGINAL):
-            _place(base, cls, name, make(cls))
-    if cls is not base and not getattr(cls, "__abstractmethods__", None):
-        state_of(cls).settle()
-    for above in cls.__mro__[1:]:
-        if BORROWED.get(above) and STATES[above].verified:
-            STATES[above].shield()  # a diamond may not meet what a class above shields itself with
-
-
-def _notice_subclasses(base: type[Any]) -> None:
-    own = vars(base).get("__init_subclass__", MISSING)
-
-    def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:
-        if own is MISSING:
-            super(base, cls).__init_subclass__(**kwargs)
-        else:
-            own.__get__(None, cls)(**kwargs)
-        with locked():
-            _adopt(base, cls)
-
-    _place(base, base, "__init_subclass__", classmethod(__init_subclass__))
-
-
-def _arm_existing(base: type) -> None:
-    family = {base, *descendants(base)}
-    for found in gc.get_objects():
-        if type(found) in family:
-            state_of(type(found)).arm(found)
-
-
-def _report(instance: object) -> None:
-    state_of(type(instance)).arm(instance)
-
-
-def _reporting_init(cls: type[Any]) -> Any:
-    own: Any = vars(cls).get("__init__")
-    if own is None:
-
-        def __init__(self: Any, /, *args: Any, **kwargs: Any) -> None:
-            following = super(cls, self).__init__
-            if getattr(following, "__objclass__", None) is object:
-                # object.__init__ rejects arguments only where neither it nor __new__ is overridden.
-                if (args or kwargs) and vars(object)["__new__"] is type(self).__new__:
-                    raise TypeError(f"{type(self).__name__}() takes no arguments")
-                return
-            following(*args, **kwargs)
-
-    else:
-        __init__ = own
-
-    @functools.wraps(__init__)
-    def reporting(self: Any, /, *args: Any, **kwargs: Any) -> None:
-        key = id(self)
-        if key in CONSTRUCTING:
-            __init__(self, *args, **kwargs)
-            return
-        CONSTRUCTING.add(key)
-        try:
-            _report(self)
-            __init__(self, *args, **kwargs)
-        finally:
-            CONSTRUCTING.discard(key)
-
-    vars(reporting)[ORIGINAL] = (reporting, own)
-    return reporting
-
-
-def _reporting_setstate(cls: type[Any]) -> Any:
-    own = vars(cls).get("__setstate__")
-
-    def __setstate__(self: Any, state: Any) -> None:
-        _report(self)
-        if own is not None:
-            own(self, state)
-        elif hasattr(super(cls, self), "__setstate__"):
-            super(cls, self).__setstate__(state)
-        else:
-            attributes, slots = state if isinstance(state, tuple) else (state, None)
-            if attributes:
-                vars(self).update(attributes)
-            for name, value in (slots or {}).items():
-                setattr(self, name, value)
-
-    vars(__setstate__)[ORIGINAL] = (__setstate__, own)
-    return __setstate__
+    return put_under_guard(cls, terms)

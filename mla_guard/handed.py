@@ -10,10 +10,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from types import FunctionType
+from typing import NamedTuple
 
 from .drift import Call
 
@@ -22,19 +21,20 @@ __all__ = ["Handed", "handed"]
 SUPER = "super()"
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
+class Handed(NamedTuple):
     """One call that a body makes on a hook of something else.
 
     ``to`` is the attribute of the instance that holds the receiver, ``each`` that it holds several;
     ``super()`` stands for the next class. ``probed`` says that the call is made only where the
-    receiver has the hook, ``delegated`` that :func:`~mla_guard.delegate.delegate` makes it.
+    receiver has the hook, ``delegated`` that :func:`~mla_guard.delegate.delegate` makes it. The
+    place is that of the name that the call is written with.
     """
 
     to: str
     hook: str
     call: Call
     line: int
+    column: int = 1
     each: bool = False
     probed: bool = False
     delegated: bool = False
@@ -46,6 +46,8 @@ def handed(function: FunctionType) -> tuple[Handed, ...]:
     code = function.__code__
     if not {"super", "getattr", "delegate", "self"}.intersection(code.co_names + code.co_varnames):
         return ()
+    import textwrap
+
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -55,8 +57,10 @@ def handed(function: FunctionType) -> tuple[Handed, ...]:
     if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)) or not code.co_argcount:
         return ()
     reader = _Reader(code.co_varnames[0])
+    indent = len(lines[0]) - len(lines[0].lstrip())
     return tuple(
-        replace(found, line=found.line + first - 1) for found in reader.block(definition.body)
+        found._replace(line=found.line + first - 1, column=found.column + indent)
+        for found in reader.block(definition.body)
     )
 
 
@@ -99,7 +103,7 @@ class _Reader:
             self.stopped = isinstance(statement, ast.Return)
         elif isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
             several = self.receiver(statement.iter)
-            self.name(statement.target.id, replace(several, each=True) if several else None)
+            self.name(statement.target.id, several._replace(each=True) if several else None)
             if several is not None:
                 yield from self.block(statement.body)
             self.stopped = self.stopped or _leaves(statement)
@@ -141,14 +145,14 @@ class _Reader:
             if isinstance(node.value, ast.Name) and node.value.id == self.me:
                 return Handed(node.attr, "", nothing, node.lineno)
             if (of := self.receiver(node.value)) is not None and not of.hook:
-                return replace(of, hook=node.attr, line=node.lineno)
+                return of._replace(hook=node.attr, line=node.lineno)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id == "super" and not node.args:
                 return Handed(SUPER, "", nothing, node.lineno)
             if node.func.id == "getattr" and len(node.args) >= 2:
                 of, name = self.receiver(node.args[0]), node.args[1]
                 if of is not None and not of.hook and isinstance(name, ast.Constant):
-                    return replace(of, hook=str(name.value), probed=len(node.args) == 3)
+                    return of._replace(hook=str(name.value), probed=len(node.args) == 3)
         return None
 
     def probe(self, test: ast.expr) -> tuple[str, str] | None:
@@ -179,7 +183,7 @@ class _Reader:
             of = self.receiver(expression.func)
             if of is not None and of.hook:
                 probed = (of.to, of.hook) in self.found
-                yield replace(of, call=_call(expression), line=expression.lineno, probed=probed)
+                yield _placed(of._replace(call=_call(expression), probed=probed), expression.func)
             elif (delegated := self.delegated(expression)) is not None:
                 yield delegated
         for child in ast.iter_child_nodes(expression):
@@ -197,9 +201,19 @@ class _Reader:
         if of is None or of.hook:
             return None
         rest = ast.Call(node.func, node.args[2:], node.keywords)
-        return replace(
-            of, hook=str(node.args[1].value), call=_call(rest), line=node.lineno, delegated=True
-        )
+        named = of._replace(hook=str(node.args[1].value), call=_call(rest), delegated=True)
+        return _placed(named, node.func)
+
+
+def _placed(found: Handed, function: ast.expr) -> Handed:
+    """``found`` at the name that it is called by."""
+    if isinstance(function, ast.Name):
+        return found._replace(line=function.lineno, column=function.col_offset + 1)
+    if isinstance(function, ast.Attribute):
+        line, end = function.end_lineno or function.lineno, function.end_col_offset or 0
+        column = end - len(function.attr) + 1
+        return found._replace(line=line, column=column)
+    return found
 
 
 def _call(node: ast.Call) -> Call:

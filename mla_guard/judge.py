@@ -7,26 +7,36 @@ from dataclasses import replace
 from typing import Any
 
 from .book import declarations, has_body, resolve, roots_of
-from .contract import Clause, Hook, attribute_shape, function_of, kind_of, name_of, place_of, plain
+from .contract import (
+    Clause,
+    Hook,
+    at_name,
+    attribute_shape,
+    function_of,
+    kind_of,
+    name_of,
+    place_of,
+    plain,
+)
 from .diagnostic import Diagnostic, Place, Related
 from .drift import Shape, binding_errors, drift, promised
 from .handed import SUPER, handed
 from .words import call_mismatch, missing_hook, signature_drift
 
-__all__ = ["class_breaches", "class_place", "clauses_of", "held_to"]
+__all__ = ["class_breaches", "class_place", "clauses_of", "contract_drift", "held_to"]
 
 
 def class_place(cls: type) -> Place:
     """Where the ``class`` statement stands; ``<unknown>`` for a class without source."""
     try:
-        return Place(inspect.getsourcefile(cls) or "<unknown>", inspect.getsourcelines(cls)[1])
+        place = Place(inspect.getsourcefile(cls) or "<unknown>", inspect.getsourcelines(cls)[1])
+        return at_name(place, cls.__name__)
     except (OSError, TypeError):
         return Place("<unknown>", 0)
 
 
 def class_breaches(cls: type) -> list[Diagnostic]:
     """Every breach of ``cls`` as the class of an instance: required hooks and signatures."""
-    variadic = all(terms.variadic for _, terms in roots_of(cls))
     found: list[Diagnostic] = []
     for name, declared in declarations(cls).items():
         resolved = resolve(cls, name)
@@ -36,7 +46,7 @@ def class_breaches(cls: type) -> list[Diagnostic]:
         if not has_body(attribute):
             found += _missing(cls, name, owner, attribute, declared)
         elif name not in _own_protocol(cls):
-            found += _drifted(name, owner, attribute, declared, variadic)
+            found += _drifted(cls, name, owner, attribute, declared)
             found += _super_breaches(cls, name)
     return found
 
@@ -58,10 +68,14 @@ def clauses_of(cls: type) -> dict[str, list[Clause]]:
     """The clauses that bind the hooks of an instance of exactly ``cls``.
 
     What a declaration without a body requires binds every override. What a declaration with a body
-    requires is what that body reads: it binds an override that is certain to call it.
+    requires is what that body reads: it binds an override that is certain to call it. A hook
+    without a body is bound by nothing.
     """
     binding: dict[str, list[Clause]] = {}
     for name, declared_by in declarations(cls).items():
+        resolved = resolve(cls, name)
+        if resolved is None or not has_body(resolved[1]):
+            continue
         for base, hook in declared_by:
             own = not has_body(plain(vars(base)[name])) or hands_on(cls, name, base)
             clauses = [c for c in hook.clauses if c.kind != "requires" or own]
@@ -75,7 +89,7 @@ def held_to(breach: Diagnostic, cls: type, name: str, clause: Clause) -> Diagnos
     for base, hook in declarations(cls).get(name, ()):
         if clause in hook.clauses:
             promised_here = Related(
-                hook.place, f"{name_of(base)}.{name} {clause.kind} {clause.text}"
+                at_name(hook.place, name), f"{name_of(base)}.{name} {clause.kind} {clause.text}"
             )
             return replace(breach, related=(promised_here, *breach.related))
     return breach
@@ -100,12 +114,14 @@ def _super_breaches(cls: type, name: str) -> list[Diagnostic]:
                 found.append(
                     call_mismatch(
                         caller=f"{name_of(owner)}.{name}",
-                        place=Place(function.__code__.co_filename, call.line),
+                        place=Place(function.__code__.co_filename, call.line, call.column),
+                        called=f"super().{call.hook}",
                         callee=f"{name_of(following[0])}.{call.hook}",
                         shape=shape,
-                        callee_place=place_of(following[1]),
+                        callee_place=at_name(place_of(following[1]), call.hook),
                         call=call.call,
                         reasons=reasons,
+                        hint="TypeError as soon as the call is reached.",
                     )
                 )
     return found
@@ -124,7 +140,7 @@ def _missing(
             place=class_place(cls),
             hook=name,
             declared=f"{name_of(base)}.{name}",
-            declared_place=hook.place,
+            declared_place=at_name(hook.place, name),
             reason=f"{name_of(owner)}.{name} is None"
             if attribute is None
             else f"{name_of(owner)}.{name} is all there is, and has no body",
@@ -143,26 +159,35 @@ def _own_protocol(cls: type) -> set[str]:
     }
 
 
+def promises_variadics(cls: type, base: type, name: str) -> bool:
+    """Whether ``*args`` and ``**kwargs`` of a declaration are a promise to callers.
+
+    Not where a profile says that they are none, nor where the declaration has no body to pass them
+    to.
+    """
+    return has_body(plain(vars(base)[name])) and all(t.variadic for _, t in roots_of(cls))
+
+
 def _drifted(
-    name: str, owner: type, attribute: Any, declared: list[tuple[type, Hook]], variadic: bool
+    cls: type, name: str, owner: type, attribute: Any, declared: list[tuple[type, Hook]]
 ) -> list[Diagnostic]:
     shape = attribute_shape(attribute)
     found: list[Diagnostic] = []
     for base, hook in declared:
         if base is owner:
             continue
+        variadic = promises_variadics(cls, base, name)
         reasons = _kind_reasons(attribute, hook)
         if not reasons and shape is not None and hook.kind != "property":
-            reasons = drift(_promise(hook, shape, variadic), shape)
+            reasons = contract_drift(hook, shape, variadic=variadic)
         if reasons:
             found.append(
                 signature_drift(
                     symbol=f"{name_of(owner)}.{name}",
-                    shape=shape or (),
-                    place=place_of(attribute),
+                    place=at_name(place_of(attribute), name),
                     declared=f"{name_of(base)}.{name}",
-                    declared_shape=hook.shape,
-                    declared_place=hook.place,
+                    declared_shape=promised(hook.shape, variadic=variadic),
+                    declared_place=at_name(hook.place, name),
                     reasons=reasons,
                 )
             )
@@ -170,11 +195,19 @@ def _drifted(
     return found
 
 
-def _promise(hook: Hook, override: Shape, variadic: bool) -> Shape:
-    """What the override must accept: the declaration less what it may drop."""
-    mine = {p.name for p in override}
-    droppable = set(hook.optional_arguments) - mine
-    return tuple(p for p in promised(hook.shape, variadic=variadic) if p.name not in droppable)
+def contract_drift(hook: Hook, override: Shape, *, variadic: bool) -> tuple[str, ...]:
+    """How an override fails to accept what a hook promises, less what it may drop."""
+    promise = promised(hook.shape, variadic=variadic)
+    droppable = set(hook.optional_arguments) - {p.name for p in override}
+    if not droppable:
+        return drift(promise, override)
+    reasons = drift(tuple(p for p in promise if p.name not in droppable), override)
+    # Positions are said as the declaration has them, before anything is dropped.
+    said = drift(promise, override) if reasons else ()
+    allowed = tuple(
+        f"drops {what}{name!r}" for name in droppable for what in ("", "the keyword-only ")
+    )
+    return tuple(r for r in said if not r.startswith(allowed)) or reasons
 
 
 def _kind_reasons(attribute: Any, hook: Hook) -> tuple[str, ...]:

@@ -1,14 +1,18 @@
-"""In which phase is a call, and may it be checked now?"""
+"""In which phase is a call?"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .drift import Shape
+from .torch_state import stream_is_capturing
 
-__all__ = ["CAPTURE", "FORWARD_MODES", "PhaseReader", "compiling", "stream_is_capturing"]
+__all__ = [
+    "CAPTURE",
+    "FORWARD_MODES",
+    "PhaseReader",
+]
 
 CAPTURE = "capture"
 
@@ -24,20 +28,6 @@ FORWARD_MODES: dict[str, str] = {
     "DRAFT_EXTEND_V2": "draft_extend",
 }
 """Phases of forward modes, by name; any other mode is its own name in lower case."""
-
-
-def compiling() -> bool:
-    """Whether ``torch.compile`` is tracing; torch is not imported for the answer."""
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_compiling()
-
-
-def stream_is_capturing() -> bool:
-    """Whether the current CUDA stream records a graph; torch is not imported for the answer."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return False
-    return bool(torch.cuda.is_current_stream_capturing())
 
 
 class PhaseReader:

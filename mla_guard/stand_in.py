@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from .caller import STAND_IN
 from .contract import ORIGINAL
-from .phase import compiling
+from .torch_state import compiling, may_be_traced
 
 __all__ = ["StandIn", "rebuilt"]
 
@@ -126,7 +126,7 @@ class StandIn:
         """Check no more; ``as_twin`` says that the original is what every holder is to run."""
         self.retired = True
         original, twin = self.original, self.function
-        if not as_twin or not isinstance(original, FunctionType):
+        if not as_twin or not isinstance(original, FunctionType) or may_be_traced(twin):
             return
         # In this order: a call that comes between finds its defaults whichever code it runs.
         twin.__defaults__ = original.__defaults__

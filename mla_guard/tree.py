@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .book import MISSING, declarations, flags_of, has_body, resolve, roots_of
-from .contract import attribute_shape, function_of, name_of, place_of
+from .contract import at_name, attribute_shape, function_of, name_of, place_of
 from .delegate import delegation_breach
 from .diagnostic import Diagnostic, Place
 from .drift import binding_errors
@@ -85,7 +85,7 @@ def _handed_on(outer: object, inside: list[tuple[str, Any]], only: str | None) -
             for inner in dict.fromkeys(_Same(i) for held, i in inside if held == call.to):
                 breach = _misfit(
                     f"{name_of(resolved[0])}.{name}",
-                    Place(function.__code__.co_filename, call.line),
+                    Place(function.__code__.co_filename, call.line, call.column),
                     call,
                     inner.value,
                     missing=only in (None, name),
@@ -120,12 +120,17 @@ def _declared_inside(inside: list[tuple[str, Any]]) -> dict[str, Any]:
 def _misfit(
     caller: str, place: Place, call: Handed, inner: Any, *, missing: bool
 ) -> Diagnostic | None:
-    callee = f"{name_of(type(inner))}.{call.hook}"
     resolved = resolve(type(inner), call.hook)
     if resolved is None or resolved[1] is None:
         if getattr(inner, call.hook, None) is not None or call.probed or not missing:
             return None
-        return missing_delegate(caller=caller, place=place, callee=callee)
+        return missing_delegate(
+            caller=caller,
+            place=place,
+            hook=call.hook,
+            held_as=f"self.{call.to}",
+            inner=name_of(type(inner)),
+        )
     if call.hook in getattr(inner, "__dict__", {}):
         return None  # replaced on the instance: what is there is not the class's hook
     if call.delegated:
@@ -138,9 +143,12 @@ def _misfit(
         place=place,
         callee=f"{name_of(resolved[0])}.{call.hook}",
         shape=shape,
-        callee_place=place_of(resolved[1]),
+        called=call.hook,
+        callee_place=at_name(place_of(resolved[1]), call.hook),
         call=call.call,
         reasons=reasons,
+        hint=f"TypeError as soon as self.{call.to} is a {name_of(resolved[0])}. Pass only what "
+        "every backend accepts, or widen the implementation.",
     )
 
 
@@ -158,32 +166,32 @@ def _unexposed(outer: object, inside: list[tuple[str, Any]]) -> list[Diagnostic]
             theirs = resolve(type(inner), name)
             if theirs is None or not has_body(theirs[1]):
                 continue
-            reason = _why_unexposed(outer, name, inner, theirs[0])
-            if reason:
+            effect = _effect(outer, name, inner, theirs[0])
+            if effect:
                 found.append(
                     unexposed_hook(
                         wrapper=name_of(cls),
                         place=class_place(cls),
                         hook=name,
-                        inner=name_of(type(inner)),
-                        inner_place=place_of(theirs[1]),
+                        inner=name_of(theirs[0]),
+                        inner_place=at_name(place_of(theirs[1]), name),
                         held_as=held_as,
-                        reason=reason,
+                        effect=effect,
                     )
                 )
                 break
     return found
 
 
-def _why_unexposed(outer: object, name: str, inner: Any, inner_owner: type) -> str:
+def _effect(outer: object, name: str, inner: Any, inner_owner: type) -> str:
     mine = resolve(type(outer), name)
     if mine is None:
         if getattr(outer, name, None) is not None:
             return ""
-        return "a probe with hasattr answers no, and nothing is planned"
+        return "the probe is silently False"
     owner, attribute = mine
     if isinstance(inner, owner) and inner_owner is not owner:
-        return f"it inherits the default of {name_of(owner)}, which the inner backend overrides"
+        return f"silently the default of {name_of(owner)} instead"
     if attribute is None or not has_body(attribute):
         return f"{name_of(owner)}.{name} has no body"
     return ""
@@ -195,14 +203,16 @@ def _flags(outer: object, inside: list[tuple[str, Any]]) -> list[Diagnostic]:
         values = {held: getattr(inner, name) for held, inner in inside if hasattr(inner, name)}
         if not values or not hasattr(outer, name):
             continue
+        mine, wanted = getattr(outer, name), next(iter(values.values()))
         if how == "same":
-            if len({repr(v) for v in values.values()}) > 1:
-                continue
-            wanted = next(iter(values.values()))
+            # Where the inner backends differ, no value of the wrapper's is the right one.
+            agrees = mine == wanted or any(value != wanted for value in values.values())
         else:
-            wanted = any(values.values()) if how == "any" else all(values.values())
-        mine = getattr(outer, name)
-        if mine != wanted:
+            # A need that no inner backend has costs time, a missing one is wrong; and so, the other
+            # way round, with what all of them must be able to do.
+            wanted = how == "any"
+            agrees = bool(mine) is wanted or all(bool(v) is not wanted for v in values.values())
+        if not agrees:
             found.append(
                 unequal_flag(
                     wrapper=name_of(type(outer)),

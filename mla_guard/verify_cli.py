@@ -10,7 +10,7 @@ from typing import Any
 
 from .book import declarations
 from .contract import name_of
-from .verify import breaches
+from .verification import breaches
 
 __all__ = ["main_verify"]
 

@@ -19,7 +19,6 @@ __all__ = [
 def signature_drift(
     *,
     symbol: str,
-    shape: Shape,
     place: Place,
     declared: str,
     declared_shape: Shape,
@@ -27,17 +26,20 @@ def signature_drift(
     reasons: Iterable[str],
 ) -> Diagnostic:
     """MLA101: an override does not accept what its declaration promises."""
+    why = tuple(reasons)
     return Diagnostic(
         "MLA101",
         "error",
-        f"{symbol}{format_shape(shape)} does not accept what {declared} promises",
+        f"{symbol} cannot be called as {declared} can: {'; '.join(why)}",
         place,
         symbol,
         related=(
-            Related(declared_place, f"promised here as {declared}{format_shape(declared_shape)}"),
+            Related(
+                declared_place, f"{declared} is declared here as {format_shape(declared_shape)}"
+            ),
         ),
-        reasons=tuple(reasons),
-        hint=f"accept {format_shape(declared_shape)}, or change the promise in {declared}",
+        reasons=why,
+        hint="Take the declared parameters, in their order and with their defaults.",
     )
 
 
@@ -45,23 +47,24 @@ def call_mismatch(
     *,
     caller: str,
     place: Place,
+    called: str,
     callee: str,
     shape: Shape,
     callee_place: Place,
     call: Call,
     reasons: Iterable[str],
+    hint: str,
 ) -> Diagnostic:
-    """MLA102: a call that the called hook's signature cannot take."""
+    """MLA102: a call, written as ``called``, that the hook's signature cannot take."""
     return Diagnostic(
         "MLA102",
         "error",
-        f"{caller} calls {callee} with {call}, which {callee}{format_shape(shape)} does not accept",
+        f"{called}{call} does not bind to {callee}{format_shape(shape)}",
         place,
         caller,
-        related=(Related(callee_place, f"{callee}{format_shape(shape)} is defined here"),),
-        reasons=tuple(reasons),
-        hint="widen the called hook, or hand the call on with mla_guard.delegate, which drops "
-        "what the contract marks optional",
+        related=(Related(callee_place, f"{callee} is defined here"),),
+        reasons=tuple(f"{callee} {reason}" for reason in reasons),
+        hint=hint,
     )
 
 
@@ -73,16 +76,17 @@ def missing_attribute(
     related: Iterable[Related] = (),
     reasons: Iterable[str] = (),
 ) -> Diagnostic:
-    """MLA202: a hook needs an attribute that this configuration does not create."""
+    """MLA202: a hook reads an attribute that this configuration did not create."""
     return Diagnostic(
         "MLA202",
         "error",
-        f"{symbol} needs self.{attribute}, which does not exist",
+        f"{symbol} reads {attribute} unguarded: AttributeError on this instance",
         place,
         symbol,
         related=tuple(related),
         reasons=tuple(reasons),
-        hint=f"create {attribute} wherever {symbol} can be called, or set it to None there",
+        hint=f"Create {attribute} on every path of __init__ (as None where it is not used), or "
+        "guard the read with the condition that creates it.",
     )
 
 
@@ -98,7 +102,7 @@ def missing_hook(
         f"{class_name}.{hook}",
         related=(Related(declared_place, f"{declared} is declared here without a body"),),
         reasons=(reason,),
-        hint=f"define {class_name}.{hook}, or mark the declaration @hook(optional=True)",
+        hint=f"Define {class_name}.{hook}, or mark the declaration @hook(optional=True).",
     )
 
 
@@ -110,18 +114,19 @@ def unexposed_hook(
     inner: str,
     inner_place: Place,
     held_as: str,
-    reason: str,
+    effect: str,
 ) -> Diagnostic:
     """MLA301: a wrapper does not expose a hook that callers probe and its inner backend has."""
     return Diagnostic(
         "MLA301",
         "error",
-        f"{wrapper} does not expose {hook}, which its inner backend {inner} ({held_as}) has",
+        f"{wrapper} does not pass on {hook}, which callers probe and wrapped backends implement: "
+        f"{effect}",
         place,
-        f"{wrapper}.{hook}",
-        related=(Related(inner_place, f"{inner}.{hook} is defined here"),),
-        reasons=(reason,),
-        hint=f"define {wrapper}.{hook} and hand it on with mla_guard.delegate",
+        wrapper,
+        related=(Related(inner_place, f"{inner} has it here"),),
+        reasons=(f"self.{held_as} is a {inner}",),
+        hint=f"Define {hook} on {wrapper} and hand it to the wrapped backend.",
     )
 
 
@@ -138,7 +143,7 @@ def unordered_hook(
         place,
         symbol,
         reasons=(f"{first} ran in {', '.join(ran)} only" if ran else f"{first} never ran",),
-        hint=f"call {first}{during} before {symbol}",
+        hint=f"Call {first}{during} before {symbol}.",
     )
 
 
@@ -155,24 +160,28 @@ def unmet_condition(
     during = f" in phase {phase}" if phase else ""
     if kind == "assumes":
         code, message = "MLA402", f"{symbol} was called{during} although its contract assumes"
-        hint = f"call {symbol} only where {condition} holds"
+        hint = f"Call {symbol} only where {condition} holds."
     else:
         code, message = "MLA404", f"{symbol} returned{during} without what its contract ensures:"
-        hint = f"make {symbol} establish {condition}"
+        hint = f"Make {symbol} establish {condition}."
     return Diagnostic(
         code, "error", f"{message} {condition}", place, symbol, reasons=tuple(reasons), hint=hint
     )
 
 
-def missing_delegate(*, caller: str, place: Place, callee: str) -> Diagnostic:
+def missing_delegate(
+    *, caller: str, place: Place, hook: str, held_as: str, inner: str
+) -> Diagnostic:
     """MLA303: a wrapper hands a hook on to an inner backend that has none."""
     return Diagnostic(
         "MLA303",
         "error",
-        f"{caller} hands on to {callee}, which does not exist",
+        f"{caller} hands {hook} to {held_as} unconditionally, but {inner}, which it holds, has "
+        "none: AttributeError",
         place,
         caller,
-        hint="ask mla_guard.exposes(inner, hook) first, or give the inner backend the hook",
+        reasons=(f"{inner} has no {hook}",),
+        hint=f"Ask first: mla_guard.exposes({held_as}, {hook!r}).",
     )
 
 
@@ -189,9 +198,10 @@ def unequal_flag(
     return Diagnostic(
         "MLA302",
         "error",
-        f"{wrapper}.{flag} is {mine!r}, but what it wraps makes it {wanted!r}",
+        f"{wrapper} does not pass on {flag}, which callers read and wrapped backends set: "
+        f"{mine!r} instead of {wanted!r}",
         place,
-        f"{wrapper}.{flag}",
+        wrapper,
         reasons=tuple(reasons),
-        hint=f"set {flag} in {wrapper}.__init__ from the inner backends",
+        hint=f"Set {flag} in {wrapper}.__init__ from the wrapped backends.",
     )

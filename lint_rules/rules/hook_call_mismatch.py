@@ -42,6 +42,8 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
     failing: dict[Member, tuple[str, ...]] = {}
     binding = 0
     inside = use.scope.klass if use.scope.klass in judge.view.backends else None
+    if _asks_signature(use, call):
+        return
     for klass in use.typed.possible:
         member = klass.method(name)
         if member is None or member.function is None or is_test(klass.path):
@@ -53,7 +55,7 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         if judge.plays_another_role(klass) and klass not in use.typed.exact:
             continue
         if inside is not None and (
-            judge.foreign_to(inside, klass)
+            not judge.wraps(inside, klass)
             or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
         ):
             continue  # not written for such a backend, or for holding one of its own kind
@@ -72,6 +74,19 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         }
     if failing:
         yield _refused(judge, name, use, call, failing)
+
+
+def _asks_signature(use: Use, call: Call) -> bool:
+    """Whether a guard on the way looks for one of the keywords in some signature."""
+    scope = use.scope
+    for part in scope.path_of(use.cond):
+        text = repr(part)
+        for name, binds in scope.binds.items():
+            if repr(Name(name)) in text:
+                text += "".join(repr(b.value) for b in binds)
+        if "signature" in text and any(repr(Const(repr(k))) in text for k in call.keywords):
+            return True
+    return False
 
 
 def _refused(

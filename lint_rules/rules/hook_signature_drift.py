@@ -11,6 +11,8 @@ from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from mla_guard.diagnostic import Diagnostic, Related
 from mla_guard.drift import (
+    KEYWORD_ONLY,
+    POSITIONAL_OR_KEYWORD,
     Call,
     Shape,
     binding_errors,
@@ -47,7 +49,7 @@ def promise_of(member: Member) -> Shape:
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
     found = [item for klass in judge.classes for item in _drifts(judge, klass) if item is not None]
-    yield from _narrow_wrappers(judge)
+    yield from _outvoted(judge)
     by_declaration: dict[int, list[_Drift]] = {}
     for item in found:
         by_declaration.setdefault(id(item.declared.function), []).append(item)
@@ -60,30 +62,68 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
                 yield _at_override(judge, item)
 
 
-def _narrow_wrappers(judge: Judge) -> Iterator[Diagnostic]:
-    """Wrappers whose hook, which no base declares, takes less than everything that they wrap.
+def _outvoted(judge: Judge) -> Iterator[Diagnostic]:
+    """Implementations of a hook that no base declares, which lack a parameter that most have."""
+    families: dict[tuple[Klass | None, str], list[Member]] = {}
+    for klass in judge.classes:
+        called = klass.root in judge.companion_roots or klass.root in judge.view.roots
+        if not called or judge.view.role_of(klass) is not None:
+            continue
+        for name, member in klass.own.items():
+            function = member.function
+            if function is None or name.startswith("_") or kind_of(function) != "method":
+                continue
+            if name not in judge.view.uses and klass.root in judge.view.roots:
+                continue
+            if klass.root is None or name not in klass.root.members:
+                families.setdefault((klass.root, name), []).append(member)
+    for members in families.values():
+        for parameter, having in _majorities(members):
+            for member in members:
+                if member not in having and declaration(member.owner, member.name) is None:
+                    yield _at_outvoted(judge, member, parameter, having)
 
-    What no base class declares has the signature on which the wrapped backends agree.
-    """
-    for wrapper in judge.view.wrappers:
-        for name, member in wrapper.klass.own.items():
-            if member.function is None or declaration(wrapper.klass, name) is not None:
-                continue
-            if not any(d.name == name and d.scope.function is member.function and d.call
-                       for d in wrapper.delegations):  # fmt: skip
-                continue
-            leaves = [
-                m
-                for k in wrapper.inner(judge.view)
-                if judge.view.wrapper(k) is None and not judge.foreign_to(wrapper.klass, k)
-                and (m := k.own.get(name)) is not None and m.function is not None
-            ]  # fmt: skip
-            agreed = {shape(m.function) for m in leaves if m.function is not None}
-            if len(agreed) != 1 or len(leaves) < 2:
-                continue
-            reasons = drift(next(iter(agreed)), shape(member.function))
-            if reasons:
-                yield _at_override(judge, _Drift(member, leaves[0], reasons))
+
+def _majorities(members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
+    """Optional parameters that most of some implementations take by keyword, and which do."""
+    taking: dict[str, list[Member]] = {}
+    for member in members:
+        assert member.function is not None
+        for parameter in shape(member.function):
+            if not parameter.required and parameter.kind in (POSITIONAL_OR_KEYWORD, KEYWORD_ONLY):
+                taking.setdefault(parameter.name, []).append(member)
+    for name, having in taking.items():
+        others = [
+            m
+            for m in members
+            if m not in having
+            and m.function is not None
+            and binding_errors(shape(m.function), Call(0, (name,), double_star=True))
+        ]
+        if len(having) >= _AGREEING and 2 * len(others) < len(having):
+            yield name, [m for m in members if m not in others]
+
+
+def _at_outvoted(judge: Judge, member: Member, parameter: str, having: list[Member]) -> Diagnostic:
+    assert member.function is not None
+    names = ", ".join(dict.fromkeys(m.owner.name for m in having))
+    return Diagnostic(
+        "MLA101",
+        "warning",
+        f"{member.symbol} does not take {parameter!r}, which {len(having)} other implementations "
+        "of the hook do",
+        judge.places.member(member),
+        member.symbol,
+        tuple(
+            Related(judge.places.member(m), f"{m.symbol} takes {parameter!r}") for m in having[:2]
+        ),
+        (
+            f"{member.symbol} is {format_shape(shape(member.function))}",
+            f"{parameter!r} is taken by {names}",
+        ),
+        "Latent: no base class declares the hook, so that its callers decide; one that passes "
+        f"{parameter}= raises TypeError. Take it with its default.",
+    )
 
 
 def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
@@ -103,8 +143,10 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
         if kinds & {"property", "setter"}:
             continue
         reasons = drift(promise_of(declared), shape(function))
-        if klass.root not in judge.view.roots and all(r.startswith("renames") for r in reasons):
-            continue  # next to the backends, hooks are called by position
+        if klass.root not in judge.view.roots and (
+            is_abstract(declared.function) or all(r.startswith("renames") for r in reasons)
+        ):
+            continue  # next to the backends, hooks are called by position, and by their own bodies
         if reasons and not _own_protocol(judge, klass, member, declared):
             yield _Drift(member, declared, reasons)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lint_rules.exposure import Delegation, Wrapper
-from lint_rules.facts import Attr, Call, CallEvent, Expr, Name, dotted
+from lint_rules.facts import Attr, CallEvent, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
-from lint_rules.link import Klass, shape
+from lint_rules.link import Klass
 from lint_rules.types import Scope
 from lint_rules.uses import is_test
 from mla_guard.diagnostic import Diagnostic, Related
-from mla_guard.drift import signature_of
 
 __all__ = ["check"]
 
@@ -56,77 +55,34 @@ def _shown(judge: Judge, wrapper: Wrapper) -> dict[str, list[tuple[Klass, Relate
     Shown by a construction of the wrapper around a backend of known class, or else by an
     ``isinstance`` test of what it holds; an annotation with the root alone shows nothing.
     """
-    built: dict[str, dict[Klass, Related]] = {}
-    tested: dict[str, dict[Klass, Related]] = {}
+    found: dict[str, dict[Klass, Related]] = {}
     open_: set[str] = set()
 
-    def note(
-        found: dict[str, dict[Klass, Related]], attr: str, klass: Klass, scope: Scope,
-        event: CallEvent, what: str,
-    ) -> None:  # fmt: skip
+    def note(attr: str, klass: Klass, scope: Scope, line: int, what: str) -> None:
         if klass is not klass.root and klass.root in judge.view.roots:
-            place = judge.places.at(scope.path, event.line, klass.name)
+            place = judge.places.at(scope.path, line, klass.name)
             found.setdefault(attr, {}).setdefault(klass, Related(place, f"{scope.symbol} {what}"))
 
-    for scope in judge.view.types.scopes():
-        if is_test(scope.path):
+    for built in judge.view.constructions(wrapper):
+        if not built.classes:
+            open_.add(built.attr)
+        for klass in built.classes:
+            what = f"builds it around a {klass.name}"
+            note(built.attr, klass, built.scope, built.event.line, what)
+    settled = set(found) - open_
+    for member in wrapper.klass.members.values():
+        if member.function is None or member.owner is wrapper.klass.root:
             continue
-        inside = scope.klass is not None and wrapper.klass.is_a(scope.klass)
-        for event in scope.function.events:
+        scope = judge.view.types.scope(member.owner, member.function)
+        for event in member.function.events:
             if not isinstance(event, CallEvent):
                 continue
             call = event.call
-            if inside and call.func == Name("isinstance") and len(call.args) == 2:
-                for attr in judge.view.provenance(wrapper, call.args[0], scope):
+            if call.func == Name("isinstance") and len(call.args) == 2:
+                for attr in judge.view.provenance(wrapper, call.args[0], scope) - settled:
                     for klass in judge.view.classes_of(call.args[1], scope.path):
-                        note(
-                            tested, attr, klass, scope, event,
-                            f"expects it to hold a {klass.name}",
-                        )  # fmt: skip
-            name = dotted(call.func)
-            if name and wrapper.klass in judge.project.resolve(scope.path, name):
-                for attr, value in _arguments(wrapper, call):
-                    classes = _exactly(scope, value, event.line)
-                    if not classes:
-                        open_.add(attr)
-                    for klass in classes:
-                        note(built, attr, klass, scope, event, f"builds it around a {klass.name}")
-    return {
-        attr: list({**(tested.get(attr, {}) if attr in open_ or attr not in built else {}),
-                    **built.get(attr, {})}.items())
-        for attr in {*built, *tested}
-    }  # fmt: skip
-
-
-def _exactly(scope: Scope, value: Expr, line: int) -> list[Klass]:
-    """The classes that ``value`` is built as, by assignments that stand before ``line``."""
-    if isinstance(value, Name):
-        binds = [b for b in scope.binds.get(value.id, ()) if b.line < line]
-        found = [k for b in binds for k in _exactly(scope, b.value, b.line)]
-        return [] if value.id in scope.params else found
-    typed = scope.typed(value)
-    return sorted(typed.exact, key=lambda k: (k.path, k.line)) if typed is not None else []
-
-
-def _arguments(wrapper: Wrapper, call: Call) -> Iterator[tuple[str, Expr]]:
-    """The held attributes that a construction fills, with the argument for each."""
-    init = wrapper.klass.method("__init__")
-    if init is None or init.function is None:
-        return
-    stored = {
-        event.value.id: event.name
-        for _, function, event in (
-            (o, f, e) for writes in wrapper.klass.stored.values() for o, f, e in writes
-        )
-        if function is init.function and isinstance(event.value, Name)
-    }
-    try:
-        bound = signature_of(shape(init.function)).bind_partial(*call.args, **dict(call.keywords))
-    except TypeError:
-        return
-    for parameter, value in bound.arguments.items():
-        if parameter in stored and stored[parameter] in wrapper.held:
-            yield stored[parameter], value
+                        note(attr, klass, scope, event.line, f"expects it to hold a {klass.name}")
+    return {attr: list(classes.items()) for attr, classes in found.items()}
 
 
 def _diagnose(

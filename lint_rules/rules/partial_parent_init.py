@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lint_rules.conditions import FALSE, satisfiable, show
+from lint_rules.conditions import FALSE, satisfiable, show, undecided
 from lint_rules.flow import Flow, Passed, Reading
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
@@ -61,7 +61,8 @@ def _lost(judge: Judge, klass: Klass, flow: Flow, passed: Passed) -> list[Readin
     found: list[Reading] = []
     for reading in flow.readings(judge.hooks(klass), gone):
         path = [flow.normal(part) for part in reading.path]
-        if satisfiable(flow.premises(path)):
+        premises = flow.premises(path)
+        if satisfiable(premises) and not undecided(premises):
             found.append(reading)
     return found
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lint_rules.dispatch import super_target
 from lint_rules.conditions import satisfiable
-from lint_rules.facts import CallEvent, Name, Write
+from lint_rules.dispatch import super_target
+from lint_rules.facts import Attr, CallEvent, Function, Name, Write
 from lint_rules.flow import Flow, Reading
 from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
@@ -32,6 +32,8 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
     init = klass.own.get("__init__")
     if init is None or init.function is None:
         return
+    if _calls_some_init(klass, init.function):
+        return
     flow = judge.flow(klass)
     reached = set(flow.constructors)
     for parent in klass.mro[1:]:
@@ -47,6 +49,18 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
         if readers or callers:
             yield _diagnose(judge, klass, init, skipped, readers, callers)
             return
+
+
+def _calls_some_init(klass: Klass, function: Function) -> bool:
+    """Whether it runs an ``__init__`` of which nobody can tell whose it is."""
+    receiver = function.params[0].name if function.params else ""
+    return any(
+        isinstance(e, CallEvent)
+        and isinstance(e.call.func, Attr)
+        and e.call.func.name == "__init__"
+        and super_target(e.call, klass, klass, receiver) is None
+        for e in function.events
+    )
 
 
 def _callers(judge: Judge, klass: Klass, attr: str) -> list[Use]:

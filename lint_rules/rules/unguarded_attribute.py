@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lint_rules.conditions import FALSE, atoms, conjunction, negation, satisfiable, show
+from lint_rules.conditions import (
+    FALSE,
+    atoms,
+    conjunction,
+    negation,
+    satisfiable,
+    show,
+    substitute,
+)
 from lint_rules.facts import And, Attr, Call, Compare, Expr, Item, Name, Not, Opaque, Or
 from lint_rules.flow import Flow, Reading
 from lint_rules.frames import SELF
@@ -32,7 +40,9 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
         conditional = {
             attr: condition
             for attr, condition in flow.conditional.items()
-            if condition != FALSE and not judge.view._written_outside(attr)
+            if condition != FALSE
+            and not any(isinstance(atom, Opaque) for atom in atoms(condition))
+            and not judge.view._written_outside(attr)
         }
         for reading in flow.readings(_entries(judge, klass), conditional):
             if reading.entry.name == "__init__" and klass.is_a(reading.owner):
@@ -63,7 +73,20 @@ def _settled(flow: Flow, reading: Reading) -> bool:
     A condition on the batch may well exclude the configurations that lack the attribute; what that
     correlation is, no reader of one class can know.
     """
-    return all(_of_instance(flow.normal(part)) for part in reading.path)
+    path = [flow.normal(part) for part in reading.path]
+    return all(_of_instance(part) and not _kept_by_hooks(flow, part) for part in path)
+
+
+def _kept_by_hooks(flow: Flow, expr: Expr) -> bool:
+    """Whether a condition asks for what a hook stored, which is as good as asking for the call."""
+    found: list[Expr] = []
+
+    def look(item: Expr) -> None:
+        if isinstance(item, Attr) and item.value == SELF and item.name in flow.stored_later:
+            found.append(item)
+
+    substitute(expr, look)
+    return bool(found)
 
 
 def _of_instance(expr: Expr) -> bool:

@@ -2,8 +2,9 @@
 
     python -m tests.bench.bench_guard [--rounds 15]
 
-Ratios are to the call of the bare method, measured in turns in the same process; the best round of
-each counts, for what else the machine does only adds. A peer that is not installed is left out.
+Ratios are to the call of the bare method, measured in turns in the same process, in processor time;
+the best round of each counts, for what else the machine does only adds. A peer that is not
+installed is left out.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def hierarchy(**clauses: Any) -> tuple[Any, Any]:
 
 def per_call(statement: str, **names: Any) -> Callable[[], float]:
     """A measurement of ``statement`` in nanoseconds, to be taken in turns with others."""
-    timer = timeit.Timer("\n".join([statement] * CALLS), globals={**names, "batch": DECODE})
+    code = "\n".join([statement] * CALLS)
+    timer = timeit.Timer(code, timer=time.process_time, globals={**names, "batch": DECODE})
     timer.timeit(200)
     number = max(20, int(ROUND_SECONDS / (timer.timeit(200) / 200)))
     return lambda: timer.timeit(number) / number / CALLS * 1e9

@@ -12,13 +12,17 @@ import importlib.machinery
 import importlib.util
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["loaded"]
+__all__ = ["loaded", "stub"]
+
+
+HIDDEN = ("flashinfer", "functorch", "msgspec", "numpy", "pydantic", "torch", "triton")
+"""Packages that may be there, and are stubbed all the same."""
 
 
 class _Meta(ABCMeta):
@@ -95,6 +99,11 @@ class _Stub(metaclass=_Meta):
     __int__ = __index__
 
 
+def stub() -> Any:
+    """An object that has every attribute and takes every call."""
+    return _Stub()
+
+
 def _made(name: str) -> _Meta:
     return _Meta(name.rpartition(".")[2], (_Stub,), {"__module__": "stub"})
 
@@ -141,13 +150,17 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 @contextmanager
 def loaded(
-    root: Path, modules: Sequence[str], given: Mapping[str, Any] | None = None
+    root: Path, modules: Iterable[str], given: Mapping[str, Any] | None = None
 ) -> Iterator[dict[str, ModuleType]]:
     """The named modules of the release unpacked under ``root``, and no trace of them afterwards.
 
     ``given`` replaces attributes of stubbed modules, by dotted name.
     """
+    modules = list(modules)
     before = dict(sys.modules)
+    for name in before:
+        if name.partition(".")[0] in HIDDEN:
+            del sys.modules[name]
     finder = _Finder(root, set(modules).__contains__, given or {})
     sys.meta_path.insert(0, finder)
     try:
@@ -156,3 +169,4 @@ def loaded(
         sys.meta_path.remove(finder)
         for name in set(sys.modules) - before.keys():
             del sys.modules[name]
+        sys.modules.update(before)

@@ -220,7 +220,10 @@ def shape(signature: str) -> Shape:
         pytest.param(
             "a, *, b",
             "b, **kw",
-            ("drops 'a' (position 1)", "takes 'b' at position 1 instead of 'a'"),
+            (
+                "takes 'a' by keyword only (was position 1)",
+                "takes 'b' at position 1 instead of 'a'",
+            ),
         ),
         pytest.param(
             "*args, a=1", "a=1, *args", ("takes 'a' at position 1, where *args is declared",)

@@ -35,8 +35,8 @@ def test_a_wrapper_that_passes_more_than_the_narrow_override_takes() -> None:
     error = refused(lambda: wrapper.init_mha_chunk_metadata(PREFILL, True), HookCallError, "MLA102")
     assert (wrapper.calls, inner.calls) == ([], [])
     assert error.diagnostics[0].message == (
-        "PassingWrapper.init_mha_chunk_metadata calls NarrowTRTLLM.init_mha_chunk_metadata with "
-        "(batch, ragged), which NarrowTRTLLM.init_mha_chunk_metadata(batch) does not accept"
+        "init_mha_chunk_metadata(batch, ragged) does not bind to "
+        "NarrowTRTLLM.init_mha_chunk_metadata(batch)"
     )
     refused(lambda: wrapper.init_mha_chunk_metadata(PREFILL), HookCallError, "MLA102")
 
@@ -64,7 +64,7 @@ def test_an_attribute_that_only_some_configurations_create() -> None:
     assert error.diagnostics[0].reasons == ("on this CallingParent skip_prefill is True",)
     assert [r.message for r in error.diagnostics[0].related] == [
         "FlashInfer.init_mha_chunk_metadata requires mha_chunk_kv_cache.planned",
-        "self.mha_chunk_kv_cache is created here if not skip_prefill",
+        "FlashInfer creates mha_chunk_kv_cache only if not skip_prefill",
     ]
 
 
@@ -98,7 +98,7 @@ def test_a_wrapper_without_the_hook_that_callers_probe() -> None:
     wrapper = f.StaleWrapper(f.FlashInfer())
     error = refused(lambda: wrapper.init_forward_metadata(PREFILL), HookAttributeError, "MLA301")
     assert (wrapper.calls, wrapper.inner.calls) == ([], [])
-    assert error.diagnostics[0].symbol == "StaleWrapper.init_mha_chunk_metadata"
+    assert error.diagnostics[0].symbol == "StaleWrapper"
     repaired = f.DelegatingWrapper(f.FlashInfer())
     repaired.init_forward_metadata(PREFILL)
     assert repaired.qo_indptr == [0, 3, 8]

@@ -22,6 +22,7 @@ from lint_rules.conditions import (
     satisfiable,
     show,
     substitute,
+    undecided,
 )
 from lint_rules.extract import extract
 from lint_rules.facts import And, Attr, Compare, Const, Expr, Name, Not, Or, Return
@@ -143,6 +144,8 @@ def test_consistent(formulas: list[str]) -> None:
 
 def test_too_many_atoms_are_left_open() -> None:
     many = [Name(f"a{i}") for i in range(23)]
+    assert undecided(many)
+    assert not undecided(many[:22])
     assert satisfiable([*many, disjunction(map(negation, many))])
     assert not implies(many, conjunction(many))
     assert not satisfiable([*many[:22], disjunction(map(negation, many[:22]))])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .arming import STATES, met, state_of
 from .book import ROOTS, declarations, resolve
 from .clauses import broken
-from .contract import name_of, place_of
-from .creation import creation
+from .contract import at_name, name_of, place_of
 from .diagnostic import Diagnostic
 from .errors import HookContractError
 from .judge import class_breaches, clauses_of, held_to
@@ -18,8 +16,7 @@ from .tree import tree_breaches, within
 __all__ = ["Armed", "Status", "breaches", "status", "verify"]
 
 
-@dataclass(frozen=True, slots=True)
-class Armed:
+class Armed(NamedTuple):
     """One thing that is still to be verified, or that waits for what is to come.
 
     ``what`` is ``"signatures"``, ``"wrapped"`` (what an instance wraps) or the kind of a clause,
@@ -34,8 +31,7 @@ class Armed:
     postponed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """``verified``: nothing is armed. ``installed``: the hooks that a stand-in intercepts now.
 
     One that a class above intercepts for an instance of its own is named with that class.
@@ -63,8 +59,7 @@ def breaches(target: Any) -> tuple[Diagnostic, ...]:
                     target,
                     {},
                     symbol=f"{name_of(cls)}.{name}",
-                    place=place_of(resolved[1]),
-                    created=lambda attribute: creation(target, attribute),
+                    place=at_name(place_of(resolved[1]), name),
                 )
                 if breach is not None:
                     found.append(held_to(breach, cls, name, clause))
