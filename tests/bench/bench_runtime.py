@@ -34,9 +34,7 @@ SHAPES = {
 }
 
 
-def timed(
-    step: Callable[[], object], device: str, repeats: int, *, host: bool = False
-) -> float:
+def timed(step: Callable[[], object], device: str, repeats: int, *, host: bool = False) -> float:
     """Median milliseconds of a step; ``host`` takes the host's clock on a GPU too."""
     step()
     times = []
@@ -47,7 +45,7 @@ def timed(
             step()
             end.record()
             end.synchronize()
-            times.append(start.elapsed_time(end))
+            times.append(float(start.elapsed_time(end)))
         else:
             begin = time.perf_counter()
             step()
@@ -55,6 +53,44 @@ def timed(
                 torch.cuda.synchronize()
             times.append(1e3 * (time.perf_counter() - begin))
     return statistics.median(times)
+
+
+def measure(
+    given: argparse.Namespace, heads: int, phase: str, dtype: torch.dtype
+) -> tuple[str, float, float]:
+    """The kernels, the milliseconds of a plan and of a layer."""
+    mode, queries, form = SHAPES[phase]
+    config = MlaModelConfig(
+        num_attention_heads=heads, context_len=given.context + queries + given.page_size
+    )
+    world = World(
+        config,
+        dtype,
+        page_size=given.page_size,
+        pages=given.batch * (-(-(given.context + queries) // given.page_size) + 1),
+        requests=given.batch,
+        device=given.device,
+        # Block-table backends attend a prefix in the absorbed form only where this is set.
+        settings=EngineSettings(disable_chunked_prefix_cache=form is AttentionForm.MLA),
+    )
+    one_pass = world.pass_of(mode, [given.context] * given.batch, [queries] * given.batch)
+    backend = create_backend(given.backend, world.runner)
+
+    def plan() -> None:
+        backend.init_forward_metadata(one_pass.batch)
+
+    plan_ms = timed(plan, given.device, given.repeats, host=True)
+    plan_form(backend, one_pass.batch, world.core.req_to_token, 1 << 17, form)
+    q_nope, q_pe, latent, k_pe = (
+        x.to(given.device) for x in (one_pass.q_nope, one_pass.q_pe, one_pass.latent, one_pass.k_pe)
+    )
+
+    def layer() -> None:
+        world.core.attend(
+            form, backend, one_pass.batch, world.device_heads, q_nope, q_pe, latent, k_pe
+        )
+
+    return kernels_of(backend), plan_ms, timed(layer, given.device, given.repeats)
 
 
 def main() -> None:
@@ -70,50 +106,14 @@ def main() -> None:
     torch.set_num_threads(1)  # small host tensors: a second thread only waits
     dtype = torch.bfloat16 if given.device == "cuda" else torch.float32
     print(f"{given.device}, {dtype}, batch {given.batch}, context {given.context}")
-    print(f"{'heads':>5}  {'phase':<18}{'kernels':<14}{'plan ms':>9}{'layer ms':>10}{'tokens/s':>12}")
+    columns = f"{'plan ms':>9}{'layer ms':>10}{'tokens/s':>12}"
+    print(f"{'heads':>5}  {'phase':<18}{'kernels':<14}{columns}")
     for heads in given.heads:
-        for phase, (mode, queries, form) in SHAPES.items():
-            config = MlaModelConfig(
-                num_attention_heads=heads, context_len=given.context + queries + given.page_size
-            )
-            world = World(
-                config,
-                dtype,
-                page_size=given.page_size,
-                pages=given.batch * (-(-(given.context + queries) // given.page_size) + 1),
-                requests=given.batch,
-                device=given.device,
-                # Block-table backends attend a prefix in the absorbed form only where this is set.
-                settings=EngineSettings(disable_chunked_prefix_cache=form is AttentionForm.MLA),
-            )
-            one_pass = world.pass_of(
-                mode, [given.context] * given.batch, [queries] * given.batch
-            )
-            backend = create_backend(given.backend, world.runner)
-            plan = timed(
-                lambda: backend.init_forward_metadata(one_pass.batch),
-                given.device,
-                given.repeats,
-                host=True,
-            )
-            plan_form(backend, one_pass.batch, world.core.req_to_token, 1 << 17, form)
-            inputs = [
-                x.to(given.device)
-                for x in (one_pass.q_nope, one_pass.q_pe, one_pass.latent, one_pass.k_pe)
-            ]
-            layer = timed(
-                lambda: world.core.attend(
-                    form, backend, one_pass.batch, world.device_heads, *inputs
-                ),
-                given.device,
-                given.repeats,
-            )
+        for phase, (_, queries, _) in SHAPES.items():
+            kernels, plan, layer = measure(given, heads, phase, dtype)
             rate = 1e3 * given.batch * queries / layer
-            print(
-                f"{heads:>5}  {phase:<18}{kernels_of(backend):<14}{plan:>9.3f}{layer:>10.3f}"
-                f"{rate:>12,.0f}",
-                flush=True,
-            )
+            figures = f"{plan:>9.3f}{layer:>10.3f}{rate:>12,.0f}"
+            print(f"{heads:>5}  {phase:<18}{kernels:<14}{figures}", flush=True)
 
 
 if __name__ == "__main__":
