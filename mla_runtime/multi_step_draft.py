@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
+from mla_guard import guard, hook
 from mla_runtime.batch import ForwardBatch
 from mla_runtime.cutedsl_mla import CuteDslMLABackend
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 
+@guard
 class FlashInferMLAMultiStepDraftBackend:
     """``speculative_num_steps - 1`` decode backends for the steps of a draft chain.
 
@@ -58,10 +60,15 @@ class FlashInferMLAMultiStepDraftBackend:
         )
         self.q_indptr_decode = torch.arange(max_bs + 1, dtype=torch.int32, device=device)
         self.attn_backends = [
-            self.backend_class(model_runner, True, self.kv_indptr[step], self.q_indptr_decode)
+            self._step_backend(model_runner, self.kv_indptr[step])
             for step in range(speculative_num_steps - 1)
         ]
         self.needs_cpu_seq_lens = self.backend_class.needs_cpu_seq_lens
+
+    def _step_backend(
+        self, model_runner: ModelRunnerLike, kv_indptr: torch.Tensor
+    ) -> FlashInferMLAAttnBackend:
+        return self.backend_class(model_runner, True, kv_indptr, self.q_indptr_decode)
 
     def init_forward_metadata(self, forward_batch: ForwardBatchLike) -> None:
         """Plan every step of an eager chain."""
@@ -73,6 +80,7 @@ class FlashInferMLAMultiStepDraftBackend:
         for backend in self.attn_backends:
             backend.init_cuda_graph_state(max_bs, max_num_tokens)
 
+    @hook(phase="capture", after="init_cuda_graph_state")
     def init_forward_metadata_out_graph(
         self, forward_batch: ForwardBatchLike, in_capture: bool = False
     ) -> None:
@@ -97,18 +105,35 @@ class TorchMLAMultiStepDraftBackend(FlashInferMLAMultiStepDraftBackend):
 
 
 class TRTLLMMLAMultiStepDraftBackend(FlashInferMLAMultiStepDraftBackend):
-    """The steps over TRT-LLM's kernels."""
+    """The steps over TRT-LLM's kernels, or those of another library that ``backend`` names."""
 
     backend_class: ClassVar[type[FlashInferMLAAttnBackend]] = TRTLLMMLABackend
 
+    def __init__(
+        self,
+        model_runner: ModelRunnerLike,
+        topk: int,
+        speculative_num_steps: int,
+        backend: str = "trtllm-gen",
+    ) -> None:
+        self.backend = backend
+        super().__init__(model_runner, topk, speculative_num_steps)
 
-class CuteDslMLAMultiStepDraftBackend(TRTLLMMLAMultiStepDraftBackend):
+    def _step_backend(
+        self, model_runner: ModelRunnerLike, kv_indptr: torch.Tensor
+    ) -> FlashInferMLAAttnBackend:
+        return TRTLLMMLABackend(
+            model_runner, True, kv_indptr, self.q_indptr_decode, backend=self.backend
+        )
+
+
+class CuteDslMLAMultiStepDraftBackend(FlashInferMLAMultiStepDraftBackend):
     """The steps over the CuTe DSL kernels."""
 
     backend_class: ClassVar[type[FlashInferMLAAttnBackend]] = CuteDslMLABackend
 
 
-class TokenspeedMLAMultiStepDraftBackend(TRTLLMMLAMultiStepDraftBackend):
+class TokenspeedMLAMultiStepDraftBackend(FlashInferMLAMultiStepDraftBackend):
     """The steps over the tokenspeed-mla kernels."""
 
     backend_class: ClassVar[type[FlashInferMLAAttnBackend]] = TokenspeedMLABackend

@@ -40,7 +40,10 @@ def timed(step: Callable[[], object], device: str, repeats: int, *, host: bool =
     times = []
     for _ in range(repeats):
         if device == "cuda" and not host:
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start, end = (
+                torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+                for _ in range(2)
+            )
             start.record()
             step()
             end.record()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ENTRIES", "RELEASES", "read_signatures", "signature"]
+__all__ = ["ENTRIES", "RELEASES", "parameters_of", "read_signatures", "signature"]
 
 LOCK = Path(__file__).with_name("signatures.lock.json")
 
@@ -99,16 +99,17 @@ def signature(project: str, release: str, entry: str) -> inspect.Signature | Non
     parameters = locked()[project][release].get(entry)
     if parameters is None:
         return None
-    return inspect.Signature(
-        [
-            inspect.Parameter(
-                name,
-                inspect._ParameterKind(kind),
-                default=None if has_default else inspect.Parameter.empty,
-            )
-            for name, kind, has_default in parameters
-        ]
-    )
+    return inspect.Signature([_parameter(*p) for p in parameters])
+
+
+def parameters_of(args: ast.arguments) -> list[inspect.Parameter]:
+    """The parameters of a definition; a default is there, whatever its value."""
+    return [_parameter(*p) for p in _parameters(args)]
+
+
+def _parameter(name: str, kind: int, has_default: bool) -> inspect.Parameter:
+    default = None if has_default else inspect.Parameter.empty
+    return inspect.Parameter(name, inspect._ParameterKind(kind), default=default)
 
 
 def write_lock(unpacked: dict[tuple[str, str], Path]) -> None:

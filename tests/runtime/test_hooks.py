@@ -21,6 +21,7 @@ from mla_runtime import (
     TokenspeedMLABackend,
     TorchMLABackend,
     TRTLLMMLABackend,
+    TRTLLMMLAMultiStepDraftBackend,
     create_draft_backend,
 )
 from mla_runtime.batch import VerifyInput
@@ -370,6 +371,13 @@ def test_a_draft_tree_is_refused(name: str) -> None:
         backend.init_forward_metadata(batch)
     with pytest.raises(ValueError, match=r"topk=4.*expected topk=1"):
         create_draft_backend(name, world.runner, 4, 3)
+
+
+def test_the_steps_of_a_trtllm_draft_take_the_library_that_is_named() -> None:
+    draft = TRTLLMMLAMultiStepDraftBackend(World().runner, 1, 3, "cute-dsl")
+    assert [getattr(b, "backend", None) for b in draft.attn_backends] == ["cute-dsl"] * 2
+    with pytest.raises(ValueError, match="backend='fa3'"):
+        TRTLLMMLAMultiStepDraftBackend(World().runner, 1, 3, "fa3")
 
 
 @pytest.mark.parametrize("name", DRAFT_BACKENDS)

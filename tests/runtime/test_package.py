@@ -93,13 +93,18 @@ def test_options_that_no_backend_serves_exit_with_2(capsys: pytest.CaptureFixtur
     assert "page_size=16" in capsys.readouterr().err
 
 
+def examples(path: Path) -> list[str]:
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
+    return [block for block in blocks if "create_backend" in block]
+
+
 def test_the_documented_example_runs() -> None:
-    text = (ROOT / "docs" / "runtime.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    example = next(block for block in blocks if "create_backend" in block)
-    lines = [line for line in example.splitlines() if line.strip()]
-    assert len(lines) <= 10
-    assert run(example).strip() == "torch.Size([2, 2048])"
+    """Ten lines in which an engine imports a backend; the README's, where it has them, too."""
+    found = examples(ROOT / "docs" / "runtime.md") + examples(ROOT / "README.md")
+    assert found
+    for example in found:
+        assert len([line for line in example.splitlines() if line.strip()]) <= 10
+        assert run(example).strip() == "torch.Size([2, 2048])"
 
 
 def test_the_feature_table_links_to_tests_that_exist() -> None:
