@@ -166,7 +166,7 @@ def _comparison(expr: Compare) -> Expr:
         if isinstance(left, (Not, And, Or, Compare, Seq)):
             return FALSE
         return Compare(left, "is", right)
-    return Compare(left, op, right)
+    return Compare(left, "==" if op == "is" else op, right)
 
 
 def _constants(left: str, op: str, right: str) -> bool | None:
@@ -300,6 +300,13 @@ def _theory(known: list[Expr]) -> list[Expr]:
             has = Call(Name("hasattr"), (a.value, Const(repr(a.name))))
             if has in known:
                 facts.append(disjunction((negation(a), has)))
+        if isinstance(a, Compare) and isinstance(a.right, Attr) and a.op == "==":
+            facts += [
+                disjunction((negation(a), negation(b)))
+                for b in known[index + 1 :]
+                if isinstance(b, Compare) and b.op == "==" and b.left == a.left
+                if _are_members(a.right, b.right)
+            ]
         if not (isinstance(a, Compare) and isinstance(a.right, Const)):
             continue
         is_none = Compare(a.left, "is", none)
@@ -316,6 +323,12 @@ def _theory(known: list[Expr]) -> list[Expr]:
             if isinstance(b, Compare) and b.left == a.left and isinstance(b.right, Const):
                 facts += _between(a, b)
     return facts
+
+
+def _are_members(a: Attr, b: Expr) -> bool:
+    """Whether two values are different constants of one enumeration: ``Mode.EXTEND``."""
+    same = isinstance(b, Attr) and a.value == b.value and a.name != b.name
+    return same and isinstance(b, Attr) and a.name.isupper() and b.name.isupper()
 
 
 def _truth_of(a: Compare) -> bool | None:

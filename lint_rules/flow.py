@@ -100,6 +100,24 @@ class _Walk:
     invariants: list[Expr] = field(default_factory=list)
 
 
+def _above(function: Function, cond: int) -> Iterator[int]:
+    """The indices of a condition and of those around it, -1 included."""
+    while cond != -1:
+        yield cond
+        cond = function.conditions[cond][0]
+    yield -1
+
+
+def _demanded(frame: Frame) -> list[Expr]:
+    """What a function raises without, whatever it is called with."""
+    function = frame.function
+    return [
+        formula(frame.substituted(expr))
+        for parent, expr, raising in function.conditions
+        if raising and all(_flags(function, parent))
+    ]
+
+
 def _flags(function: Function, cond: int) -> Iterator[bool]:
     while cond != -1:
         cond, _, raising = function.conditions[cond]
@@ -165,9 +183,7 @@ class Flow:
             self._walk.constructors.append(member.owner)
         frame = self._frame(member.owner, function, env)
         if not path:
-            for parent, expr, raising in function.conditions:
-                if raising and all(r for r in _flags(function, parent)):
-                    self._walk.invariants.append(formula(frame.substituted(expr)))
+            self._walk.invariants += _demanded(frame)
         for event in function.events:
             if isinstance(event, Write) and event.target == Name(frame.receiver):
                 condition = conjunction((*path, *frame.condition(event.cond, fatal=False)))
@@ -364,6 +380,14 @@ class Flow:
             return
         known.append(here)
         frame = self._frame(member.owner, function, env)
+        checked: list[tuple[int, list[Expr]]] = []
+
+        def way(cond: int) -> tuple[Expr, ...]:
+            """The conditions at an event, with those on which calls before it would have raised."""
+            above = set(_above(function, cond))
+            demanded = [e for at, found in checked if at in above for e in found]
+            return (*path, *frame.condition(cond), *demanded)
+
         for event in function.events:
             if isinstance(event, Read):
                 if event.probe or event.caught or frame.substituted(event.value) != SELF:
@@ -372,7 +396,7 @@ class Flow:
                 if event.name in wanted:
                     yield Reading(
                         event.name,
-                        (*path, *frame.condition(event.cond)),
+                        way(event.cond),
                         member.owner,
                         function,
                         event.line,
@@ -384,17 +408,21 @@ class Flow:
                     and kind_of(property_.function) == "property"
                     and touching.reaches(property_)
                 ):
-                    inner = (*path, *frame.condition(event.cond))
+                    inner = way(event.cond)
                     yield from self._read(
                         property_, {}, inner, (*chain, property_), wanted, touching, seen
                     )
             elif isinstance(event, CallEvent) and not event.caught:
                 target, arguments = self._called(event.call, member, frame)
-                if target is not None and touching.reaches(target):
-                    inner = (*path, *frame.condition(event.cond))
+                if target is None or target.function is None:
+                    continue
+                if touching.reaches(target):
                     yield from self._read(
-                        target, arguments, inner, (*chain, target), wanted, touching, seen
+                        target, arguments, way(event.cond), (*chain, target), wanted, touching, seen
                     )
+                demanded = _demanded(self._frame(target.owner, target.function, arguments))
+                if demanded:
+                    checked.append((event.cond, demanded))
 
     def _called(
         self, call: Call, member: Member, frame: Frame

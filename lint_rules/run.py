@@ -109,6 +109,14 @@ def _unresolved(judge: Judge) -> list[Related]:
                     "so that attributes and missing hooks are not judged",
                 )
             )
+        if klass.computes_names:
+            found.append(
+                Related(
+                    Place(klass.path, klass.line),
+                    f"{klass.name} stores attributes under names that it computes, "
+                    "so that attributes and missing hooks are not judged",
+                )
+            )
         if "__getattr__" in klass.own:
             found.append(
                 Related(

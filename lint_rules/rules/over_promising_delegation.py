@@ -29,6 +29,8 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
                 continue
             if delegation.scope.klass is not wrapper.klass or _asked(delegation):
                 continue
+            if judge.view._written_outside(delegation.name):
+                continue
             lacking = [
                 (klass, evidence)
                 for attr in sorted(delegation.attrs)
@@ -41,12 +43,10 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
 
 
 def _asked(delegation: Delegation) -> bool:
-    """Whether a guard on the way asks the same object for the name, or what it is."""
-    for part in delegation.scope.path_of(delegation.cond):
-        text = repr(part)
-        if repr(delegation.name) in text or "isinstance" in text:
-            return True
-    return False
+    """Whether a guard asks for the name, for what an object is, or for the wrapper's own state."""
+    text = repr(delegation.scope.path_of(delegation.cond))
+    own = repr(Name(delegation.scope.receiver))
+    return any(asked in text for asked in (repr(delegation.name), "isinstance", own))
 
 
 def _shown(judge: Judge, wrapper: Wrapper) -> dict[str, list[tuple[Klass, Related]]]:
@@ -64,8 +64,9 @@ def _shown(judge: Judge, wrapper: Wrapper) -> dict[str, list[tuple[Klass, Relate
             found.setdefault(attr, {}).setdefault(klass, Related(place, f"{scope.symbol} {what}"))
 
     for built in judge.view.constructions(wrapper):
-        if not built.classes:
+        if not built.classes or "isinstance" in repr(built.scope.path_of(built.event.cond)):
             open_.add(built.attr)
+            continue
         for klass in built.classes:
             what = f"builds it around a {klass.name}"
             note(built.attr, klass, built.scope, built.event.line, what)

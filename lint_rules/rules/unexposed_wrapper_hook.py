@@ -114,14 +114,18 @@ def _names(classes: tuple[Klass, ...]) -> str:
 
 def _nested(judge: Judge, gap: Gap) -> list[str]:
     """Other wrappers that hand the name on to whatever they hold, this wrapper included."""
-    found: dict[str, None] = {}
-    for outer in judge.view.wrappers:
-        if outer.klass is not gap.wrapper.klass and _hands_on(outer, gap):
-            found[
-                f"nested inside {outer.klass.name} it is lost too: "
-                f"{outer.klass.name} hands {gap.name} on to what it wraps"
-            ] = None
-    return list(found)
+    outer = dict.fromkeys(
+        w.klass.name
+        for w in judge.view.wrappers
+        if w.klass is not gap.wrapper.klass and _hands_on(w, gap)
+    )
+    if not outer:
+        return []
+    names = list(outer)
+    shown = ", ".join(names[:_SHOWN]) + (
+        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    )
+    return [f"lost too where it is nested in a wrapper that hands {gap.name} on: {shown}"]
 
 
 def _hands_on(outer: Wrapper, gap: Gap) -> bool:

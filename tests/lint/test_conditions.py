@@ -70,6 +70,10 @@ def truth(text: str) -> Expr:
         (["x == 3"], "not x < 2"),
         (["x >= 2"], "not x < 2"),
         (["x in ('a', 'b')", "x != 'a'"], "x == 'b'"),
+        (["x is Mode.EXTEND"], "x in (Mode.EXTEND, Mode.DECODE)"),
+        (["x == Mode.EXTEND"], "x is not Mode.DECODE"),
+        (["x", "y > 0 or not x"], "y"),
+        (["x"], "not x or x > 0"),
         (["x not in ('a', 'b')"], "x != 'a'"),
         (["1 < x < 5"], "x > 0"),
         (["self.pool"], "hasattr(self, 'pool')"),
@@ -98,6 +102,8 @@ def test_implied(premises: list[str], conclusion: str) -> None:
         (["hasattr(self, 'pool')"], "hasattr(self, 'window')"),
         (["f(a)"], "f(b)"),
         (["a.flag"], "b.flag"),
+        (["x == a.first"], "x != a.second"),
+        (["x == Mode.EXTEND"], "x is not Other.DECODE"),
     ],
 )
 def test_not_implied(premises: list[str], conclusion: str) -> None:
