@@ -36,15 +36,18 @@ def attend(
     rows = max(1, _MAX_SCORES // (heads * m))
     for start in range(0, n, rows):
         stop = min(start + rows, n)
+        seen = min(m, max(0, stop + m - n)) if causal else m
+        if seen == 0:
+            continue
         block = q[start:stop].transpose(0, 1)
-        scores = torch.matmul(block, keys) * sm_scale
+        scores = torch.matmul(block, keys[..., :seen]) * sm_scale
         if causal:
             last_visible = torch.arange(start, stop, device=q.device) + (m - n)
-            scores.masked_fill_(key_positions > last_visible[:, None], float("-inf"))
+            scores.masked_fill_(key_positions[:seen] > last_visible[:, None], float("-inf"))
         block_lse = torch.logsumexp(scores, dim=-1)
         empty = block_lse == float("-inf")
         weights = torch.exp(scores - block_lse.masked_fill(empty, 0.0)[..., None])
-        out[start:stop] = torch.matmul(weights, values).transpose(0, 1)
+        out[start:stop] = torch.matmul(weights, values[..., :seen, :]).transpose(0, 1)
         lse[start:stop] = block_lse.T
     return out, lse
 

@@ -250,11 +250,16 @@ def test_a_query_before_every_key_is_empty() -> None:
     assert bool(torch.isfinite(lse[1:]).all())
 
 
-def test_blocked_queries_are_the_same_as_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    q, k = torch.randn(9, 2, 4), torch.randn(11, 2, 4)
-    whole = attend(q, k, k, 0.5, causal=True)
-    monkeypatch.setattr("mla_runtime.kernels.softmax._MAX_SCORES", 2 * 11 * 2)
-    blocked = attend(q, k, k, 0.5, causal=True)
+@pytest.mark.parametrize("shared", [False, True], ids=["a key per head", "one key for all"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("n", "m"), [(9, 11), (9, 9), (9, 4), (1, 7)])
+def test_blocked_queries_are_the_same_as_one_block(
+    n: int, m: int, causal: bool, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, k = torch.randn(n, 2, 4), torch.randn(m, 1 if shared else 2, 4)
+    whole = attend(q, k, k, 0.5, causal=causal)
+    monkeypatch.setattr("mla_runtime.kernels.softmax._MAX_SCORES", 2 * m * 2)
+    blocked = attend(q, k, k, 0.5, causal=causal)
     assert torch.allclose(blocked[0], whole[0], atol=1e-6)
     assert torch.allclose(blocked[1], whole[1], atol=1e-6)
 
