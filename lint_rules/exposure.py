@@ -250,7 +250,7 @@ class View:
             return None
         if member.attr is not None and not klass.stored.get(name):
             value = member.attr.value
-            if isinstance(value, Const) and not self._written_outside(name):
+            if isinstance(value, Const) and not self.written_outside(name):
                 return formula(value) == Const("True")
         is_property = member.function is not None and kind_of(member.function) == "property"
         return _constant_return(member) if is_property else None
@@ -309,7 +309,8 @@ class View:
         typed = self._single(scope, base)
         return typed is not None and typed.outer and typed.holds(klass)
 
-    def _written_outside(self, name: str) -> bool:
+    def written_outside(self, name: str) -> bool:
+        """Whether code outside of the class stores an attribute of that name on some object."""
         if self._outside is None:
             self._outside = {
                 event.name

@@ -370,10 +370,6 @@ class Project:
         """Whether ``name`` was bound by an import of a module in the file ``path``."""
         return any(not entry.name for entry in self._imports.get(path, {}).get(name, ()))
 
-    def imported(self, path: str, name: str) -> bool:
-        """Whether ``name`` was bound by any import in the file ``path``."""
-        return name in self._imports.get(path, {})
-
 
 def _alternatives(value: Expr) -> Iterator[str]:
     if isinstance(value, (Name, Attr)):

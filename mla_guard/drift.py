@@ -8,10 +8,10 @@ default exists. Annotations and default values play no part.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "Call",
@@ -355,11 +355,6 @@ def _differences(promise: Shape, override: Shape) -> list[tuple[str, bool]]:
     if _takes_any_keyword(promise) and not takes_keywords:
         said.append(("takes no further keywords (**kwargs)", False))
     return said
-
-
-def callable_shape(function: Callable[..., Any]) -> Shape:
-    """The shape of a function object, its receiver included."""
-    return shape_of(inspect.signature(function))
 
 
 def promised(shape: Shape, *, variadic: bool = True) -> Shape:

@@ -29,7 +29,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
                 continue
             if delegation.scope.klass is not wrapper.klass or _asked(delegation):
                 continue
-            if judge.view._written_outside(delegation.name):
+            if judge.view.written_outside(delegation.name):
                 continue
             lacking = [
                 (klass, evidence)

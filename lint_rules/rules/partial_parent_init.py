@@ -56,7 +56,7 @@ def _lost(judge: Judge, klass: Klass, flow: Flow, passed: Passed) -> list[Readin
         and all(c.condition == FALSE for c in flow.creations.get(attr, ()))
         and attr not in klass.members
         and attr not in flow.stored_later
-        and not judge.view._written_outside(attr)
+        and not judge.view.written_outside(attr)
     ]
     found: list[Reading] = []
     for reading in flow.readings(judge.hooks(klass), gone):

@@ -91,7 +91,7 @@ def _exists(judge: Judge, klass: Klass, flow: Flow, attr: str) -> bool:
         attr in flow.creations
         or attr in klass.members
         or attr in flow.stored_later_reachable
-        or judge.view._written_outside(attr)
+        or judge.view.written_outside(attr)
     )
 
 

@@ -42,7 +42,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             for attr, condition in flow.conditional.items()
             if condition != FALSE
             and not any(isinstance(atom, Opaque) for atom in atoms(condition))
-            and not judge.view._written_outside(attr)
+            and not judge.view.written_outside(attr)
         }
         for reading in flow.readings(_entries(judge, klass), conditional):
             if reading.entry.name == "__init__" and klass.is_a(reading.owner):
