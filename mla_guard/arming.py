@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .book import BORROWED, MISSING, declarations, hook_names, modes_of, resolve
-from .contract import attribute_shape, function_of, kind_of, underlying
+from .book import MISSING, declarations, hook_names, modes_of, resolve
+from .contract import BORROWED, attribute_shape, function_of, kind_of, underlying
 from .first_call import FirstCall, Record, Watched
 from .judge import class_breaches, clauses_of
 from .lock import locked, when_free
@@ -23,7 +23,9 @@ CONSTRUCTING: set[int] = set()
 
 
 class _Installed:
-    __slots__ = ("attribute", "own", "stand_in")
+    """A stand-in in a class body. The stand-in keeps it, so that no table keeps the class."""
+
+    __slots__ = ("__weakref__", "attribute", "own", "stand_in")
 
     def __init__(self, stand_in: StandIn, attribute: Any, own: Any) -> None:
         self.stand_in, self.attribute, self.own = stand_in, attribute, own
@@ -38,7 +40,7 @@ class ClassState:
         self.wraps = False
         self.instantiated = False
         self.records: dict[int, Record] = {}
-        self.installed: dict[str, _Installed] = {}
+        self.installed: dict[str, weakref.ref[_Installed]] = {}
         self.lent: Counter[str] = Counter()
         self._borrowing: set[tuple[ClassState, str]] = set()
         declared = declarations(cls)
@@ -81,6 +83,11 @@ class ClassState:
         return hook_names(self.cls)
 
     @staticmethod
+    def constructs(instance: object) -> bool:
+        """Whether the instance's ``__init__`` runs: what it is to hold may not be there yet."""
+        return id(instance) in CONSTRUCTING
+
+    @staticmethod
     def of(cls: type) -> ClassState | None:
         """The state of a class, if it has one."""
         return STATES.get(cls)
@@ -103,17 +110,21 @@ class ClassState:
 
     def settle(self) -> None:
         """Put stand-ins where they are needed, and the originals back where they are not."""
-        needed = self.needed()
-        changed = needed ^ self.installed.keys()
-        for name in changed - needed:
+        needed, before = self.needed(), set(self.installed)
+        # Once the class is verified, what stays is of another make.
+        for name in before if self._just_verified else before - needed:
             self._remove(name)
-        for name in changed & needed:
+        for name in needed - self.installed.keys():
             self._install(name)
+        changed = before ^ self.installed.keys()
         if self._borrowing or any(record.awaited() for record in self.records.values()):
             self._borrow()
         if self._just_verified:
             self._just_verified = False
             self.shield()
+        elif self.verified:
+            for name in changed - needed:
+                self._shield(name)
         for cls in descendants(self.cls) if changed else ():
             if (below := STATES.get(cls)) is not None and below.verified:
                 for name in changed:
@@ -145,8 +156,7 @@ class ClassState:
     def _shield(self, name: str) -> None:
         """Keep a class that is verified clear of the stand-in of a class above it that is not."""
         cls = self.cls
-        shielded = name in BORROWED.get(cls, ()) and name not in self.installed
-        if name in self.installed or (name in vars(cls) and not shielded):
+        if name in self.installed or (name in vars(cls) and name not in BORROWED.get(cls, ())):
             return
         above = met(cls, name)
         if above is not None and not is_transparent(cls, name):
@@ -155,7 +165,7 @@ class ClassState:
                 above.is_verified()
                 above.settle()
             above = None
-        needed = above is not None
+        needed, shielded = above is not None, name in BORROWED.get(cls, ())
         if needed and not shielded:
             resolved = resolve(cls, name)
             assert resolved is not None
@@ -180,18 +190,32 @@ class ClassState:
         inherited = own is MISSING
         run = _inherited(cls, name, kind) if inherited else target
         watched = Watched(self, name, attribute, shape)
-        stand_in = StandIn(target, run, watched.idle, functools.partial(FirstCall, watched))
+        # Once the class is verified only instances with something armed are of interest.
+        gate = self.verified and kind == "method" and not self.lent[name]
+        stand_in = StandIn(
+            target,
+            run,
+            watched.idle,
+            functools.partial(FirstCall, watched),
+            armed=self.records if gate else None,
+        )
         placed = rebuilt(attribute, stand_in.function)
         if inherited:
             BORROWED.setdefault(cls, set()).add(name)
         type.__setattr__(cls, name, placed)
-        self.installed[name] = _Installed(stand_in, placed, own)
+        installed = _Installed(stand_in, placed, own)
+        vars(stand_in.function)["__mla_installed__"] = installed
+        self.installed[name] = weakref.ref(installed)
 
     def _remove(self, name: str) -> None:
-        cls, installed = self.cls, self.installed.pop(name)
+        cls, installed = self.cls, self.installed.pop(name)()
+        if installed is None:  # somebody replaced the hook meanwhile, and nobody kept the stand-in
+            BORROWED.get(cls, set()).discard(name)
+            return
         if installed.own is MISSING:
             BORROWED[cls].discard(name)
         inherited = installed.own is MISSING
+        del vars(installed.stand_in.function)["__mla_installed__"]
         installed.stand_in.retire(as_twin=not inherited or is_transparent(cls, name))
         if vars(cls).get(name) is not installed.attribute:
             return  # somebody replaced the hook meanwhile
@@ -205,7 +229,7 @@ class ClassState:
         self.verified = self._just_verified = True
         for record in self.records.values():
             instance = record.reference and record.reference()
-            if instance is not None and id(instance) not in CONSTRUCTING:
+            if instance is not None and not self.constructs(instance):
                 record.tree = bool(members(instance))
                 self.wraps = self.wraps or record.tree
         self.drop_settled()

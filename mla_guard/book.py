@@ -8,7 +8,17 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from .contract import Hook, Mark, contract_of, function_of, hook_of, is_marked, only_raises, plain
+from .contract import (
+    BORROWED,
+    Hook,
+    Mark,
+    contract_of,
+    function_of,
+    hook_of,
+    is_marked,
+    only_raises,
+    plain,
+)
 
 __all__ = [
     "MISSING",
@@ -17,6 +27,7 @@ __all__ = [
     "flags_of",
     "has_body",
     "hook_names",
+    "is_replaced",
     "modes_of",
     "notice",
     "resolve",
@@ -49,9 +60,6 @@ class Terms(NamedTuple):
 
 ROOTS: weakref.WeakKeyDictionary[type, Terms] = weakref.WeakKeyDictionary()
 """The guarded bases."""
-
-BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
-"""Names that the guard put into a class body which itself defines no such hook."""
 
 
 NAMED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
@@ -89,6 +97,12 @@ def resolve(cls: type, name: str, after: type | None = None) -> tuple[type, Any]
     return None
 
 
+def is_replaced(instance: object, name: str) -> bool:
+    """Whether an instance has something else than its class's hook; its dict is not touched."""
+    found, common = getattr(instance, name, MISSING), getattr(type(instance), name, MISSING)
+    return getattr(found, "__func__", found) is not getattr(common, "__func__", common)
+
+
 def _defined(owner: type, name: str) -> Hook | None:
     if name not in vars(owner) or name in BORROWED.get(owner, ()):
         return None
@@ -101,8 +115,7 @@ def _declared_in(
     said = [t.marks[key] for t in terms for key in (owner.__name__, "*") if key in t.marks]
     hooks: dict[str, Hook] = {}
     if is_root:
-        borrowed = BORROWED.get(owner, ())
-        hooks.update((n, h) for n, h in contract_of(owner).hooks.items() if n not in borrowed)
+        hooks.update(contract_of(owner).hooks)
     else:
         for name, attribute in vars(owner).items():
             if name in BORROWED.get(owner, ()):

@@ -7,6 +7,7 @@ import functools
 import inspect
 import linecache
 import re
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -21,6 +22,9 @@ HookKind = Literal["method", "static", "class", "property"]
 ClauseKind = Literal["requires", "assumes", "after", "ensures"]
 Condition: TypeAlias = "str | Callable[..., object]"
 F = TypeVar("F")
+
+BORROWED: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
+"""Names that the guard put into a class body which itself defines no such hook."""
 
 MARK = "__mla_hook__"
 ORIGINAL = "__mla_original__"
@@ -253,16 +257,20 @@ def place_of(attribute: Any) -> Place:
     return Place(function.__code__.co_filename, function.__code__.co_firstlineno)
 
 
+_STATEMENT = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+(?P<name>\w+)")
+
+
 def at_name(place: Place, name: str) -> Place:
     """The place of the name in a statement ``def`` or ``class`` that starts at ``place``.
 
     Reads the source, so only what is shown to people is asked for it.
     """
-    statement = re.compile(rf"\s*(?:(?:async\s+)?def|class)\s+(?={re.escape(name)}\b)")
+    linecache.checkcache(place.path)
     for line in range(place.line, place.line + 50):
-        found = statement.match(linecache.getline(place.path, line))
+        found = _STATEMENT.match(linecache.getline(place.path, line))
         if found is not None:
-            return Place(place.path, line, found.end() + 1)
+            is_it = found["name"] == name
+            return Place(place.path, line, found.start("name") + 1) if is_it else place
     return place
 
 
@@ -316,6 +324,8 @@ def contract_of(cls: type) -> Contract:
     """
     hooks: dict[str, Hook] = {}
     for name, attribute in vars(cls).items():
+        if name in BORROWED.get(cls, ()):
+            continue
         if not name.startswith("_") or (not name.startswith("__") and is_marked(attribute)):
             declared = hook_of(name, attribute)
             if declared is not None:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .book import MISSING, declarations, has_body, resolve
+from .book import MISSING, declarations, has_body, is_replaced, resolve
 from .caller import caller
 from .contract import Hook, at_name, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
@@ -85,11 +85,7 @@ def _declared(inner: Any, hook: str) -> list[Hook]:
 def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
     """The shape of the inner hook, None where nothing is known about it, and where it stands."""
     resolved = resolve(type(inner), hook)
-    if (
-        resolved is not None
-        and resolved[1] is not None
-        and hook not in getattr(inner, "__dict__", ())
-    ):
+    if resolved is not None and resolved[1] is not None and not is_replaced(inner, hook):
         return attribute_shape(resolved[1]), at_name(place_of(resolved[1]), hook)
     bound = getattr(inner, hook, None)
     if bound is None:
@@ -145,7 +141,7 @@ def _decide(inner: Any, hook: str, positional: int, keywords: tuple[str, ...]) -
         plan = _reduced(shape, call, _declared(inner, hook))
         if plan is None:
             raise HookCallError([_mismatch(inner, hook, shape, place, call, reasons)])
-    if hook not in getattr(inner, "__dict__", ()):
+    if not is_replaced(inner, hook):
         key = id(type(inner))
         if key not in _KNOWN:
             _KNOWN[key] = weakref.ref(type(inner), lambda _: _forget(key))

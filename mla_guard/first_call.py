@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["FirstCall", "Record", "Watched"]
 
 _CHECKING: set[int] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_CHECKING.clear)
 
 
 class Record:
@@ -187,7 +190,8 @@ class FirstCall:
         found = [] if state.verified else class_breaches(state.cls)
         unbound = self._call_breaches()
         found += unbound
-        if record is not None and record.tree:
+        looks_inside = record is not None and record.tree and not state.constructs(self._instance)
+        if looks_inside:
             found += tree_breaches(self._instance, hook=name)
         claimed: list[Clause] = []
         if record is not None and name in record.watched() and not unbound:
@@ -202,7 +206,7 @@ class FirstCall:
         if not state.verified:
             state.is_verified()
         if record is not None:
-            record.tree = False
+            record.tree = record.tree and not looks_inside
             waiting = record.pending.get(name, [])
             record.set_pending(name, [c for c in waiting if c not in claimed])
         self._promised = [c for c in claimed if c.kind == "ensures"]

@@ -56,8 +56,6 @@ def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None =
         terms = terms_of(profile or {})
     else:
         terms = load_profile(profile)
-    if base in ROOTS:
-        raise ValueError(f"{name_of(base)} is guarded already")
     _guarded(base, terms)
     if base in ROOTS:
         from .hierarchy import arm_existing
@@ -68,8 +66,10 @@ def guard_hierarchy(base: type, profile: str | Path | Mapping[str, Any] | None =
 def unguard_hierarchy(base: type) -> None:
     """Restore every class below ``base`` exactly.
 
-    Raises :class:`ValueError` for a base that is not guarded.
+    Does nothing under ``MLA_GUARD=off``. Raises :class:`ValueError` for a base that is not guarded.
     """
+    if mode() == "off":
+        return
     if base not in ROOTS:
         raise ValueError(f"{name_of(base)} is not guarded")
     from .hierarchy import take_out

@@ -8,8 +8,8 @@ what they find is known when an instance is there. What cannot be read is not th
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
+import weakref
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import NamedTuple
@@ -40,9 +40,17 @@ class Handed(NamedTuple):
     delegated: bool = False
 
 
-@functools.lru_cache(maxsize=1024)
+_READ: weakref.WeakKeyDictionary[FunctionType, tuple[Handed, ...]] = weakref.WeakKeyDictionary()
+
+
 def handed(function: FunctionType) -> tuple[Handed, ...]:
     """The certain calls of ``function``; none where its source cannot be read."""
+    if function not in _READ:
+        _READ[function] = _read(function)
+    return _READ[function]
+
+
+def _read(function: FunctionType) -> tuple[Handed, ...]:
     code = function.__code__
     if not {"super", "getattr", "delegate", "self"}.intersection(code.co_names + code.co_varnames):
         return ()
@@ -107,7 +115,7 @@ class _Reader:
             if several is not None:
                 yield from self.block(statement.body)
             self.stopped = self.stopped or _leaves(statement)
-        elif isinstance(statement, ast.With):
+        elif isinstance(statement, ast.With) and not _suppresses(statement):
             yield from self.block(statement.body)
         elif isinstance(statement, ast.If) and (probe := self.probe(statement.test)) is not None:
             outside, self.found = self.found, self.found | {probe}
@@ -225,6 +233,13 @@ def _call(node: ast.Call) -> Call:
         double_star=any(k.arg is None for k in node.keywords),
         names=tuple(a.id if isinstance(a, ast.Name) else None for a in plain),
     )
+
+
+def _suppresses(statement: ast.With) -> bool:
+    """Whether what is raised inside may go no further, as with ``contextlib.suppress``."""
+    names = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "")
+             for item in statement.items for n in ast.walk(item.context_expr)}  # fmt: skip
+    return bool(names & {"suppress", "raises"})
 
 
 def _leaves(statement: ast.stmt) -> bool:

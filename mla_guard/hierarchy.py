@@ -7,42 +7,56 @@ import gc
 from typing import Any, TypeVar
 
 from .arming import CONSTRUCTING, STATES, descendants, state_of
-from .book import BORROWED, MISSING, ROOTS, Terms, forget_declarations, notice
-from .contract import ORIGINAL
+from .book import MISSING, NAMED, ROOTS, Terms, forget_declarations, notice, roots_of
+from .contract import BORROWED, ORIGINAL, name_of, plain
 from .delegate import forget_plans
 from .lock import locked
 
 __all__ = ["arm_existing", "put_under_guard", "take_out"]
 
 C = TypeVar("C", bound=type)
-_REPLACED: dict[type, list[tuple[type, str, Any, Any]]] = {}
 
 
 def put_under_guard(cls: C, terms: Terms) -> C:
-    """Guard ``cls`` and all below it, classes to come included."""
+    """Guard ``cls`` and all below it, classes to come included.
+
+    Raises :class:`ValueError` for a class that is guarded already.
+    """
     with locked():
+        if cls in ROOTS:
+            raise ValueError(f"{name_of(cls)} is guarded already")
         ROOTS[cls] = terms
         forget_declarations()
         forget_plans()
-        _REPLACED[cls] = []
-        _notice_subclasses(cls)
+        _place(cls, "__init_subclass__", _noticing_subclasses(cls))
         family: list[type] = [cls, *descendants(cls)]
         for member in family:
             _adopt(cls, member)
     return cls
 
 
-def _place(base: type, cls: type, name: str, attribute: Any) -> None:
-    _REPLACED[base].append((cls, name, vars(cls).get(name, MISSING), attribute))
-    type.__setattr__(cls, name, attribute)
+def _place(cls: type, name: str, function: Any) -> None:
+    """Put a function of the guard into a class body, with what was there before."""
+    own = vars(cls).get(name, MISSING)
+    vars(function)[ORIGINAL] = (function, own)
+    type.__setattr__(cls, name, function)
+
+
+def _put_back(cls: type, name: str) -> None:
+    placed = vars(cls).get(name)
+    own = plain(placed)
+    if own is placed:
+        return  # the guard has put nothing there, or somebody replaced it meanwhile
+    if own is MISSING:
+        type.__delattr__(cls, name)
+    else:
+        type.__setattr__(cls, name, own)
 
 
 def _adopt(base: type, cls: type) -> None:
     """Make a class of the hierarchy report its instances, and arm its static and class hooks."""
     notice(base, cls)
-    for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
-        if (name in vars(cls) or cls is base) and not hasattr(vars(cls).get(name), ORIGINAL):
-            _place(base, cls, name, make(cls))
+    _make_report(base, cls)
     if cls is not base and not getattr(cls, "__abstractmethods__", None):
         state_of(cls).settle()
     for above in cls.__mro__[1:]:
@@ -50,7 +64,15 @@ def _adopt(base: type, cls: type) -> None:
             STATES[above].shield()  # a diamond may not meet what a class above shields itself with
 
 
-def _notice_subclasses(base: type[Any]) -> None:
+def _make_report(base: type, cls: type) -> None:
+    """Have a class body's own ways of making an instance report it."""
+    for name, make in (("__init__", _reporting_init), ("__setstate__", _reporting_setstate)):
+        own = vars(cls).get(name)
+        if (own is not None or cls is base) and plain(own) is own:
+            _place(cls, name, make(cls))
+
+
+def _noticing_subclasses(base: type[Any]) -> Any:
     own = vars(base).get("__init_subclass__", MISSING)
 
     def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:
@@ -59,9 +81,12 @@ def _notice_subclasses(base: type[Any]) -> None:
         else:
             own.__get__(None, cls)(**kwargs)
         with locked():
-            _adopt(base, cls)
+            if base in ROOTS:
+                _adopt(base, cls)
+                for other in descendants(base):  # a decorator may have given one an __init__ since
+                    _make_report(base, other)
 
-    _place(base, base, "__init_subclass__", classmethod(__init_subclass__))
+    return classmethod(__init_subclass__)
 
 
 def arm_existing(base: type) -> None:
@@ -73,7 +98,8 @@ def arm_existing(base: type) -> None:
 
 
 def _report(instance: object) -> None:
-    state_of(type(instance)).arm(instance)
+    if roots_of(type(instance)):  # else somebody kept a function of the guard beyond its end
+        state_of(type(instance)).arm(instance)
 
 
 def _reporting_init(cls: type[Any]) -> Any:
@@ -105,7 +131,6 @@ def _reporting_init(cls: type[Any]) -> Any:
         finally:
             CONSTRUCTING.discard(key)
 
-    vars(reporting)[ORIGINAL] = (reporting, own)
     return reporting
 
 
@@ -125,25 +150,24 @@ def _reporting_setstate(cls: type[Any]) -> Any:
             for name, value in (slots or {}).items():
                 setattr(self, name, value)
 
-    vars(__setstate__)[ORIGINAL] = (__setstate__, own)
     return __setstate__
 
 
 def take_out(base: type) -> None:
-    """Restore every class below a guarded base exactly."""
+    """Restore every class below a guarded base exactly, but for what another guard still holds."""
     with locked():
-        for cls in (base, *descendants(base)):
+        family: list[type] = [base, *descendants(base)]
+        for cls in family:
             if (state := STATES.get(cls)) is not None:
                 state.disarm()
-        for cls in (base, *descendants(base)):
+        for cls in family:
             STATES.pop(cls, None)
         del ROOTS[base]
+        NAMED.pop(base, None)
         forget_declarations()
         forget_plans()
-        for cls, name, own, placed in reversed(_REPLACED.pop(base)):
-            if vars(cls).get(name) is not placed:
-                continue
-            if own is MISSING:
-                type.__delattr__(cls, name)
-            else:
-                type.__setattr__(cls, name, own)
+        _put_back(base, "__init_subclass__")
+        for cls in family:
+            if not roots_of(cls):
+                _put_back(cls, "__init__")
+                _put_back(cls, "__setstate__")

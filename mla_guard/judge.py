@@ -211,7 +211,7 @@ def contract_drift(hook: Hook, override: Shape, *, variadic: bool) -> tuple[str,
 
 
 def _kind_reasons(attribute: Any, hook: Hook) -> tuple[str, ...]:
-    if not callable(getattr(attribute, "__func__", attribute)) and kind_of(attribute) == "method":
+    if not callable(attribute) and not hasattr(attribute, "__get__"):
         return () if hook.kind == "property" else (f"is {attribute!r}, which cannot be called",)
     kind = kind_of(attribute)
     if hook.kind in ("static", "class") and kind == "method":

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator
 from contextlib import AbstractContextManager
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
 from .caller import STAND_IN
 from .contract import ORIGINAL
+from .gate import Gate, gated
 from .torch_state import compiling, may_be_traced
 
 __all__ = ["StandIn", "rebuilt"]
@@ -89,6 +90,7 @@ class StandIn:
     """A stand-in for ``original``, which calls ``run`` (``original`` itself, or what finds it).
 
     ``first_call`` goes around each call of which ``idle`` does not say that it has nothing to do.
+    ``armed`` are the ids of the only receivers that matter, where it is known that others do not.
     ``function`` is what to put in the original's place.
     """
 
@@ -100,6 +102,7 @@ class StandIn:
         run: Callable[..., Any],
         idle: Callable[[tuple[Any, ...], dict[str, Any]], bool],
         first_call: Around,
+        armed: Container[int] | None = None,
     ) -> None:
         self.original, self._run, self._idle, self._first_call = original, run, idle, first_call
         self.retired = False
@@ -115,10 +118,14 @@ class StandIn:
             module = original.__globals__
         else:
             names, closure, module = (), None, globals()
-        code = _template(flavour, names)
-        stand_in = FunctionType(code, module, original.__name__, None, closure)
+        stand_in = None
+        if armed is not None and flavour == "plain" and isinstance(original, FunctionType):
+            stand_in = gated(original, Gate(armed, call, run))
+        if stand_in is None:
+            code = _template(flavour, names)
+            stand_in = FunctionType(code, module, original.__name__, None, closure)
+            stand_in.__kwdefaults__ = {"__mla_guard__": call}
         functools.update_wrapper(stand_in, original)
-        stand_in.__kwdefaults__ = {"__mla_guard__": call}
         vars(stand_in)[ORIGINAL] = (stand_in, original)
         self.function = stand_in
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dis
+import gc
+import weakref
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .book import MISSING, declarations, flags_of, has_body, resolve, roots_of
+from .book import MISSING, declarations, flags_of, has_body, is_replaced, resolve, roots_of
 from .contract import at_name, attribute_shape, function_of, name_of, place_of
 from .delegate import delegation_breach
 from .diagnostic import Diagnostic, Place
@@ -17,24 +20,53 @@ from .words import call_mismatch, missing_delegate, unequal_flag, unexposed_hook
 __all__ = ["members", "tree_breaches", "within"]
 
 
+MOST_HELD = 1000
+"""A container with more in it holds something else than backends."""
+
+
 def members(instance: object) -> list[tuple[str, Any]]:
     """What an instance wraps: the objects of its own hierarchy that it holds, by attribute.
 
-    Held directly or in a list, a tuple or the values of a dict.
+    Held directly or in a list, a tuple or the values of a dict. The instance's ``__dict__`` is only
+    asked for where it has to be: Python 3.12 calls methods slower on an instance that once had it.
     """
     family = tuple(root for root, _ in roots_of(type(instance)))
+    held = {id(inner) for inner in _held(gc.get_referents(instance), family, 2)}
+    held.discard(id(instance))
+    if not held:
+        return []
     found: list[tuple[str, Any]] = []
-    for name, value in _attributes(instance):
-        several = value.values() if isinstance(value, dict) else value
-        if isinstance(several, (list, tuple)) or several is not value:
-            found += [(name, inner) for inner in several if issubclass(type(inner), family)]
-        elif issubclass(type(value), family):
-            found.append((name, value))
-    return [(name, inner) for name, inner in found if inner is not instance]
+    for attributes in (_stored(instance), _all(instance)):
+        for name, value in attributes:
+            inside = _held([value], family, 2)
+            found += [(name, inner) for inner in inside if inner is not instance]
+            held -= {id(inner) for inner in inside}
+        if not held:
+            break
+        found.clear()
+    return found
 
 
-def _attributes(instance: object) -> Iterator[tuple[str, Any]]:
-    yield from list(getattr(instance, "__dict__", {}).items())
+def _held(values: Iterable[Any], family: tuple[type, ...], depth: int) -> list[Any]:
+    """The members of the family among some values and in the lists, tuples and dicts there."""
+    found: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if any(root in kind.__mro__ for root in family):
+            found.append(value)
+        elif depth and issubclass(kind, (list, tuple, dict)) and len(value) <= MOST_HELD:
+            inside = list(value.values()) if issubclass(kind, dict) else value
+            found += _held(inside, family, depth - 1)
+    return found
+
+
+def _stored(instance: object) -> Iterator[tuple[str, Any]]:
+    """The attributes of an instance whose names are stored somewhere in its class's methods."""
+    for name in _stored_names(type(instance)):
+        if not hasattr(getattr(type(instance), name, None), "__get__"):
+            value = getattr(instance, name, MISSING)
+            if value is not MISSING:
+                yield name, value
     for owner in type(instance).__mro__:
         slots = vars(owner).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
@@ -42,6 +74,31 @@ def _attributes(instance: object) -> Iterator[tuple[str, Any]]:
                 value = getattr(instance, name, MISSING)
                 if value is not MISSING:
                     yield name, value
+
+
+_NAMES: weakref.WeakKeyDictionary[type, tuple[str, ...]] = weakref.WeakKeyDictionary()
+
+
+def _stored_names(cls: type) -> tuple[str, ...]:
+    if cls in _NAMES:
+        return _NAMES[cls]
+    names: dict[str, None] = {}
+    for owner in cls.__mro__[:-1]:
+        for attribute in vars(owner).values():
+            function = function_of(attribute)
+            if function is not None:
+                names |= dict.fromkeys(
+                    i.argval
+                    for i in dis.get_instructions(function.__code__)
+                    if i.opname == "STORE_ATTR"
+                )
+    _NAMES[cls] = tuple(names)
+    return _NAMES[cls]
+
+
+def _all(instance: object) -> Iterator[tuple[str, Any]]:
+    yield from list(getattr(instance, "__dict__", {}).items())
+    yield from _stored(instance)
 
 
 def within(wrapper: object) -> list[Any]:
@@ -131,7 +188,7 @@ def _misfit(
             held_as=f"self.{call.to}",
             inner=name_of(type(inner)),
         )
-    if call.hook in getattr(inner, "__dict__", {}):
+    if is_replaced(inner, call.hook):
         return None  # replaced on the instance: what is there is not the class's hook
     if call.delegated:
         return delegation_breach(inner, call.hook, call.call, caller, place)

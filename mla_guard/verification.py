@@ -11,6 +11,7 @@ from .contract import at_name, name_of, place_of
 from .diagnostic import Diagnostic
 from .errors import HookContractError
 from .judge import class_breaches, clauses_of, held_to
+from .mode import mode
 from .tree import tree_breaches, within
 
 __all__ = ["Armed", "Status", "breaches", "status", "verify"]
@@ -20,7 +21,7 @@ class Armed(NamedTuple):
     """One thing that is still to be verified, or that waits for what is to come.
 
     ``what`` is ``"signatures"``, ``"wrapped"`` (what an instance wraps) or the kind of a clause,
-    ``text`` and ``phase`` are those of the clause, ``postponed`` why a due check was put off.
+    ``text`` and ``phase`` are those of the clause, ``postponed`` is why a due check was put off.
     """
 
     class_name: str
@@ -32,9 +33,10 @@ class Armed(NamedTuple):
 
 
 class Status(NamedTuple):
-    """``verified``: nothing is armed. ``installed``: the hooks that a stand-in intercepts now.
+    """What is left to verify.
 
-    One that a class above intercepts for an instance of its own is named with that class.
+    ``verified``: it is guarded, and nothing is armed. ``installed``: the hooks that a stand-in
+    intercepts now; one that a class above intercepts for its own instances is named with that.
     """
 
     verified: bool
@@ -74,8 +76,10 @@ def verify(target: Any) -> None:
 
     Clauses about a call (``assumes``, ``after``, ``ensures``) have none to judge. Raises
     :class:`HookContractError` with every breach, and :class:`TypeError` where the class has no
-    guarded base and nothing could be checked.
+    guarded base and nothing could be checked. Does nothing under ``MLA_GUARD=off``.
     """
+    if mode() == "off":
+        return
     cls = target if isinstance(target, type) else type(target)
     if not declarations(cls):
         raise TypeError(f"{name_of(cls)} has no guarded base: nothing to verify")
@@ -87,7 +91,7 @@ def status(target: Any) -> Status:
     """What is still to be verified about a class or an instance."""
     cls = target if isinstance(target, type) else type(target)
     if not any(k in ROOTS for k in cls.__mro__):
-        return Status(True, (), ())
+        return Status(False, (), ())
     state = STATES.get(cls) or state_of(cls)
     name = name_of(cls)
     armed = [] if state.verified else [Armed(name, "signatures")]

@@ -66,3 +66,29 @@ def test_a_bound_method_stored_before_the_first_call_compiles_whole() -> None:
     assert step(torch.ones(1)).tolist() == [4.0]
     assert stored(torch.ones(1)).tolist() == [4.0]
     assert step(torch.ones(1)).tolist() == [4.0]
+
+
+def test_hooks_compile_whole_while_another_instance_or_phase_is_still_armed() -> None:
+    @guard
+    class Base:
+        @hook(requires="offset", phase="prefill")
+        def forward(self, q: Any, mode: str = "DECODE", *, scale: float = 2.0) -> Any:
+            raise NotImplementedError
+
+    class Backend(Base):
+        offset = 1
+
+        def forward(self, q: Any, mode: str = "DECODE", *, scale: float = 2.0) -> Any:
+            return q * scale + self.offset
+
+    class Batch:
+        forward_mode = "EXTEND"
+
+    first, second = Backend(), Backend()
+    first.forward(torch.ones(1))
+    assert status(first).installed == ("forward",)
+    assert compiled(lambda q: first.forward(q, scale=3.0))(torch.ones(1)).tolist() == [4.0]
+    assert compiled(lambda q: second.forward(q))(torch.ones(1)).tolist() == [3.0]
+    first.forward(torch.ones(1), Batch())  # type: ignore[arg-type]
+    assert (status(first).armed, len(status(second).armed)) == ((), 1)
+    assert compiled(lambda q: first.forward(q, "x", scale=3.0))(torch.ones(1)).tolist() == [4.0]

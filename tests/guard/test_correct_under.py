@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import functools
 import gc
 import inspect
 import os
 import pickle
+import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +22,9 @@ from mla_guard import (
     HookCallError,
     HookContractError,
     contract_of,
+    delegate,
     guard,
+    guard_hierarchy,
     hook,
     status,
     unguard_hierarchy,
@@ -583,16 +587,33 @@ def test_no_class_is_kept_alive(checked: list[str]) -> None:
 
     def use() -> weakref.ref[type]:
         class Good(Base):  # type: ignore[misc, valid-type]
+            def __init__(self) -> None:
+                super().__init__()
+                self.held = [self]
+
+            def __setstate__(self, state: Any) -> None:
+                self.__dict__.update(state)
+
             def run(self, x: int) -> Any:
-                return x
+                return x if x else super().run(x)
 
         Good()
-        Good().run(1)
+        copy.copy(Good()).run(1)
+        verify(Good())
         return weakref.ref(Good)
 
-    reference = use()
+    def unused() -> weakref.ref[type]:
+        class Never(Base):  # type: ignore[misc, valid-type]
+            def run(self, x: int) -> Any:
+                return super().run(x)
+
+        Never()
+        assert status(Never).installed == ("run",)
+        return weakref.ref(Never)
+
+    references = [use(), unused()]
     gc.collect()
-    assert reference() is None
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_a_subclass_defined_after_the_guard_was_installed(checked: list[str]) -> None:
@@ -736,3 +757,233 @@ def test_a_base_under_two_guards_answers_to_both() -> None:
     assert verify_is_pointless == []
     with pytest.raises(TypeError, match="no guarded base"):
         verify(Narrow)
+
+
+def test_every_one_of_many_instances_is_verified(checked: list[str]) -> None:
+    Base = base(checked)
+
+    class Good(Base):  # type: ignore[misc, valid-type]
+        def run(self, x: int) -> Any:
+            return x
+
+    original = body(Good, "run")
+    assert [Good().run(i) for i in range(1200)] == list(range(1200))
+    assert checked == ["Good"] * 1200
+    assert body(Good, "run") is original
+
+
+def test_what_a_wrapper_holds_is_looked_at_after_its_construction() -> None:
+    @guard
+    class Base:
+        def run(self) -> int:
+            raise NotImplementedError
+
+        @hook(optional=True)
+        def probe(self) -> None:
+            return None
+
+    class Leaf(Base):
+        def run(self) -> int:
+            return 1
+
+        def probe(self) -> None:
+            return None
+
+    class Wrapper(Base):
+        def __init__(self) -> None:
+            self.early = self.run()
+            self.inner = Leaf()
+
+        def run(self) -> int:
+            return 2
+
+    wrapper = Wrapper()
+    with pytest.raises(HookContractError) as caught:
+        wrapper.run()
+    assert [d.code for d in caught.value.diagnostics] == ["MLA301"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="every instance has a dict from the start")
+def test_looking_inside_does_not_make_python_keep_a_dict() -> None:
+    @guard
+    class Base:
+        @hook(requires="ready")
+        def run(self, x: int) -> int:
+            return x
+
+    class Plain(Base):
+        def __init__(self) -> None:
+            self.ready = True
+
+    plain = Plain()
+    size = sys.getsizeof(plain)
+    plain.run(1)
+    verify(plain)
+    delegate(plain, "run", 1)
+    assert not any(isinstance(r, dict) for r in gc.get_referents(plain))
+    assert sys.getsizeof(plain) == size
+
+
+def test_a_class_guarded_twice_is_an_error() -> None:
+    @guard
+    class Base:
+        def run(self) -> int:
+            return 1
+
+    with pytest.raises(ValueError, match="Base is guarded already"):
+        guard(Base)
+
+
+def test_a_function_of_the_guard_kept_beyond_its_end_does_nothing() -> None:
+    @guard
+    class Base:
+        def run(self) -> int:
+            return 1
+
+    kept = vars(Base)["__init__"]
+    unguard_hierarchy(Base)
+    setattr(Base, "__init__", kept)  # noqa: B010
+    instance = Base()
+    assert body(Base, "run") is vars(Base)["run"]
+    assert (instance.run(), status(instance).installed) == (1, ())
+
+
+def test_a_stand_in_of_a_verified_class_passes_every_kind_of_argument_on() -> None:
+    class Base:
+        @hook(requires="ready", phase="prefill")
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+    guard_hierarchy(Base, profile={"own_protocol": {"Cls": ["run"]}})
+
+    def plain(self: Any, a: int, b: int = 2) -> Any:
+        return a, b
+
+    def only(self: Any, a: int, /, b: int = 2, *, c: int = 3, d: int) -> Any:
+        return a, b, c, d
+
+    def every(me: Any, a: int, /, b: int = 2, *args: int, c: int = 3, **more: int) -> Any:
+        return a, b, args, c, more
+
+    def keywords(self: Any, **id: Any) -> Any:
+        return id
+
+    def receiverless(*args: Any) -> Any:
+        return args[1:]
+
+    for function, args, kwargs in (
+        (plain, (1,), {}),
+        (plain, (1,), {"b": 3}),
+        (only, (1,), {"d": 4}),
+        (only, (1, 5), {"c": 6, "d": 4}),
+        (every, (1, 2, 3, 4), {"c": 5, "a": 6, "self": 7}),
+        (every, (1,), {}),
+        (keywords, (), {"a": 1}),
+        (receiverless, (1, 2), {}),
+    ):
+        cls: Any = type("Cls", (Base,), {"run": function, "ready": True})
+        armed, verified, waiting = cls(), cls(), cls()
+        want = function(armed, *args, **kwargs)
+        for instance in (armed, verified, armed, verified):
+            assert instance.run(*args, **kwargs) == want
+        assert status(waiting).installed == ("run",)
+        stored = cls.run
+        assert stored(verified, *args, **kwargs) == want
+        del armed, verified, waiting, instance
+        gc.collect()
+        assert vars(cls)["run"] is function
+        assert stored.__code__ is function.__code__
+        assert stored(object.__new__(cls), *args, **kwargs) == want
+
+
+def test_a_hook_of_a_module_that_has_another_id() -> None:
+    space: dict[str, Any] = {"id": None, "base": None}
+    exec("def run(self, x):\n    return x, id", space)
+
+    @guard
+    class Base:
+        @hook(requires="ready", phase="prefill")
+        def run(self, x: int) -> Any:
+            raise NotImplementedError
+
+    cls: Any = type("Cls", (Base,), {"run": space["run"], "ready": 1})
+    first, second = cls(), cls()
+    assert [i.run(1) for i in (first, second, first, second)] == [(1, None)] * 4
+
+
+def test_an_init_that_a_decorator_puts_in_later_reports_too(checked: list[str]) -> None:
+    Base = base(checked)
+
+    @dataclasses.dataclass
+    class Data(Base):  # type: ignore[misc, valid-type]
+        x: int = 1
+
+        def run(self, x: int) -> Any:
+            return x + self.x
+
+    class Later(Base):  # type: ignore[misc, valid-type]
+        def run(self, x: int) -> Any:
+            return x
+
+    assert (Data(2).run(1), Later().run(1)) == (3, 1)
+    assert checked == ["Data", "Later"]
+    unguard_hierarchy(Base)
+    assert not hasattr(Data.__init__, "__wrapped__")
+
+
+def test_attributes_that_are_no_functions(checked: list[str]) -> None:
+    class Callable:
+        def __call__(self, x: int) -> int:
+            return x
+
+    class Root:
+        def run(self, x: int) -> Any:
+            raise NotImplementedError
+
+        @hook(optional=True)
+        def may(self) -> Any:
+            raise NotImplementedError
+
+    guard(Root)
+
+    class Partial(Root):
+        def _run(self, x: int, y: int) -> Any:
+            return x + y
+
+        run = functools.partialmethod(_run, y=1)
+
+    class Object(Root):
+        run = Callable()
+        may = None  # type: ignore[assignment]
+
+    class Number(Root):
+        run = 5  # type: ignore[assignment]
+
+    class Absent(Root):
+        run = None  # type: ignore[assignment]
+
+    assert Partial().run(1) == 2
+    assert Object().run(1) == 1
+    for cls, code in ((Number, "MLA101"), (Absent, "MLA401")):
+        with pytest.raises(HookContractError) as caught:
+            verify(cls)
+        assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_the_contract_of_a_class_leaves_out_what_the_guard_has_lent_it(checked: list[str]) -> None:
+    Base = base(checked)
+
+    class Parent(Base):  # type: ignore[misc, valid-type]
+        def run(self, x: int) -> Any:
+            return x
+
+    class Child(Parent):
+        pass
+
+    waiting, child, armed = Parent(), Child(), Child()
+    assert list(contract_of(Child).hooks) == []
+    child.run(1)
+    armed.run(1)
+    assert vars(Child)["run"] is vars(Parent)["run"].__wrapped__
+    assert list(contract_of(Child).hooks) == []
+    assert list(contract_of(type(waiting)).hooks) == ["run"]

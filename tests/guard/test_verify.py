@@ -228,7 +228,7 @@ def test_status_says_what_is_armed() -> None:
     phased.run("x")
     assert [a.what for a in status(phased).armed] == ["assumes", "assumes"]
     assert status(Phased) == Status(True, (), ("run",))
-    assert status(object()) == Status(True, (), ())
+    assert status(object()) == Status(False, (), ())
 
 
 def test_verify_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
