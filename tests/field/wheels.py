@@ -26,6 +26,7 @@ _ANY_INTERPRETER = (
     *("--abi", "abi3"),
     *("--abi", "none"),
     *("--platform", "manylinux_2_34_x86_64"),
+    *("--platform", "manylinux_2_28_x86_64"),
     *("--platform", "manylinux2014_x86_64"),
     "--only-binary=:all:",
 )

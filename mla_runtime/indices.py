@@ -1,0 +1,76 @@
+"""From requests to slots: the index tensors that the kernels read, without a device sync."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["block_table", "gather_slots", "indptr_of"]
+
+
+def indptr_of(lens: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """``[0, cumsum(lens)]`` as int32, ``[B + 1]``; written into the head of ``out`` if given."""
+    batch = lens.shape[0]
+    indptr = lens.new_zeros(batch + 1, dtype=torch.int32) if out is None else out[: batch + 1]
+    indptr[1:] = torch.cumsum(lens, dim=0)
+    return indptr
+
+
+def gather_slots(
+    req_to_token: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    lens: torch.Tensor,
+    total: int,
+    *,
+    starts: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The slots of tokens ``starts[i] .. starts[i] + lens[i]`` of each request, concatenated.
+
+    ``total`` is the sum of ``lens``, known on the host. Returns int32 ``[total]``, written into
+    the head of ``out`` if given.
+
+    Raises:
+        ValueError: ``out`` is shorter than ``total``.
+    """
+    if out is not None and out.shape[0] < total:
+        raise ValueError(f"{total} KV indices do not fit a buffer of {out.shape[0]}")
+    batch = lens.shape[0]
+    device = lens.device
+    lens = lens.long()
+    rows = torch.repeat_interleave(torch.arange(batch, device=device), lens, output_size=total)
+    first = torch.cumsum(lens, dim=0) - lens
+    positions = torch.arange(total, device=device) - first[rows]
+    if starts is not None:
+        positions = positions + starts.long()[rows]
+    slots = req_to_token[req_pool_indices.long()[rows], positions]
+    if out is None:
+        return slots.to(torch.int32)
+    out[:total] = slots
+    return out[:total]
+
+
+def block_table(
+    req_to_token: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    lens: torch.Tensor,
+    page_size: int,
+    blocks: int,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The pages of each request, int32 ``[B, blocks]``, -1 after its last page.
+
+    A request may count more tokens than ``req_to_token`` is wide, when its query is padded to
+    the batch's longest: such tokens are read from page 0, the sink, and their output is dropped.
+    All shapes are static, so that the operations may be captured.
+    """
+    width = req_to_token.shape[1]
+    positions = torch.arange(blocks, device=lens.device) * page_size
+    in_table = positions.clamp(max=width - 1)
+    slots = req_to_token[req_pool_indices.long()[:, None], in_table[None, :]]
+    pages = torch.div(slots, page_size, rounding_mode="floor").to(torch.int32)
+    pages = torch.where(positions < width, pages, torch.zeros_like(pages))
+    pages = torch.where(positions < lens[:, None], pages, torch.full_like(pages, -1))
+    if out is None:
+        return pages
+    out.copy_(pages)
+    return out

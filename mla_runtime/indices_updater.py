@@ -1,0 +1,149 @@
+"""From a batch to a planned kernel: the index updaters of decode and of prefill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from mla_runtime.indices import gather_slots, indptr_of
+from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
+
+if TYPE_CHECKING:
+    from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
+    from mla_runtime.kernels.protocol import PagedMla
+    from mla_runtime.protocols import ModelRunnerLike
+
+__all__ = ["FlashInferMLAIndicesUpdaterDecode", "FlashInferMLAIndicesUpdaterPrefill"]
+
+
+class FlashInferMLAIndicesUpdaterDecode:
+    """Plans one query token per request over the paged cache, token by token (page size 1)."""
+
+    def __init__(
+        self, model_runner: ModelRunnerLike, attn_backend: FlashInferMLAAttnBackend
+    ) -> None:
+        self.shape = attn_backend.shape
+        self.kv_indptr = attn_backend.kv_indptr
+        self.q_indptr = attn_backend.q_indptr_decode
+        self.q_indptr_cpu = torch.arange(self.q_indptr.shape[0], dtype=torch.int32)
+        self.req_to_token = model_runner.req_to_token_pool.req_to_token
+
+    def update(
+        self,
+        req_pool_indices: torch.Tensor,
+        seq_lens: torch.Tensor,
+        seq_lens_cpu: torch.Tensor,
+        decode_wrapper: PagedMla,
+        kv_indices_buf: torch.Tensor | None = None,
+    ) -> None:
+        """Plan ``decode_wrapper``; ``kv_indptr`` and ``kv_indices_buf`` change in place.
+
+        ``req_pool_indices``, ``seq_lens``, ``seq_lens_cpu`` are ``[B]``. A graph's plan passes the
+        graph's ``kv_indices_buf``; its ``kv_indptr`` is copied into the graph's own buffer.
+        """
+        batch = req_pool_indices.shape[0]
+        kv_indptr = indptr_of(seq_lens, out=self.kv_indptr)
+        kv_indptr_cpu = indptr_of(seq_lens_cpu)
+        kv_indices = gather_slots(
+            self.req_to_token,
+            req_pool_indices,
+            seq_lens,
+            int(kv_indptr_cpu[-1]),
+            out=kv_indices_buf,
+        )
+        decode_wrapper.plan(
+            PagedPlan(
+                qo_indptr=self.q_indptr[: batch + 1],
+                kv_indptr=kv_indptr,
+                kv_indices=kv_indices,
+                kv_len=seq_lens.to(torch.int32),
+                num_heads=self.shape.num_heads,
+                head_dim_ckv=self.shape.kv_lora_rank,
+                head_dim_kpe=self.shape.qk_rope_head_dim,
+                page_size=1,
+                causal=False,
+                sm_scale=self.shape.scaling,
+                q_dtype=self.shape.q_dtype,
+                kv_dtype=self.shape.kv_dtype,
+                qo_indptr_cpu=self.q_indptr_cpu[: batch + 1],
+                kv_indptr_cpu=kv_indptr_cpu,
+                kv_len_cpu=seq_lens_cpu.to(torch.int32),
+            )
+        )
+
+
+class FlashInferMLAIndicesUpdaterPrefill:
+    """Plans several query tokens per request: over the paged cache, or ragged without a prefix."""
+
+    def __init__(
+        self, model_runner: ModelRunnerLike, attn_backend: FlashInferMLAAttnBackend
+    ) -> None:
+        self.shape = attn_backend.shape
+        self.kv_indptr = attn_backend.kv_indptr
+        self.qo_indptr = attn_backend.qo_indptr
+        self.req_to_token = model_runner.req_to_token_pool.req_to_token
+        self.prefill_wrapper_ragged = attn_backend.prefill_wrapper_ragged
+
+    def update(
+        self,
+        req_pool_indices: torch.Tensor,
+        seq_lens: torch.Tensor,
+        seq_lens_cpu: torch.Tensor,
+        prefix_lens: torch.Tensor,
+        prefix_lens_cpu: torch.Tensor,
+        prefill_wrapper_paged: PagedMla,
+        use_ragged: bool,
+        kv_indices_buf: torch.Tensor | None = None,
+    ) -> None:
+        """Plan queries ``prefix_lens[i] .. seq_lens[i]`` of each request; all lengths are ``[B]``.
+
+        ``use_ragged`` plans the ragged kernel and needs every prefix to be 0; else the paged one.
+        """
+        qo_indptr = indptr_of(seq_lens - prefix_lens, out=self.qo_indptr)
+        qo_indptr_cpu = indptr_of(seq_lens_cpu - prefix_lens_cpu)
+        shape = self.shape
+        if use_ragged:
+            self.prefill_wrapper_ragged.plan(
+                RaggedPlan(
+                    qo_indptr=qo_indptr,
+                    kv_indptr=qo_indptr,
+                    num_qo_heads=shape.num_heads,
+                    num_kv_heads=shape.num_heads,
+                    head_dim_qk=shape.head_dim_qk,
+                    head_dim_vo=shape.v_head_dim,
+                    causal=True,
+                    sm_scale=shape.scaling,
+                    q_dtype=shape.q_dtype,
+                    qo_indptr_cpu=qo_indptr_cpu,
+                    kv_indptr_cpu=qo_indptr_cpu,
+                )
+            )
+            return
+        kv_indptr = indptr_of(seq_lens, out=self.kv_indptr)
+        kv_indptr_cpu = indptr_of(seq_lens_cpu)
+        prefill_wrapper_paged.plan(
+            PagedPlan(
+                qo_indptr=qo_indptr,
+                kv_indptr=kv_indptr,
+                kv_indices=gather_slots(
+                    self.req_to_token,
+                    req_pool_indices,
+                    seq_lens,
+                    int(kv_indptr_cpu[-1]),
+                    out=kv_indices_buf,
+                ),
+                kv_len=seq_lens.to(torch.int32),
+                num_heads=shape.num_heads,
+                head_dim_ckv=shape.kv_lora_rank,
+                head_dim_kpe=shape.qk_rope_head_dim,
+                page_size=1,
+                causal=True,
+                sm_scale=shape.scaling,
+                q_dtype=shape.q_dtype,
+                kv_dtype=shape.kv_dtype,
+                qo_indptr_cpu=qo_indptr_cpu,
+                kv_indptr_cpu=kv_indptr_cpu,
+                kv_len_cpu=seq_lens_cpu.to(torch.int32),
+            )
+        )
