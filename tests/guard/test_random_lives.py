@@ -127,7 +127,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def collect(self) -> None:
-        gc.collect()
+        gc.collect(1)
 
     @invariant()
     @precondition(lambda self: hasattr(self, "live"))
@@ -150,4 +150,4 @@ class Lives(RuleBasedStateMachine):
 
 
 TestLives = Lives.TestCase
-TestLives.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestLives.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
