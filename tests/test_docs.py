@@ -26,7 +26,12 @@ def steps_of_ci() -> list[str]:
 
 def test_ci_runs_the_first_two_commands_of_the_readme() -> None:
     demo, tests, *_ = fences("console")
-    linters = [".venv/bin/ruff check", ".venv/bin/ruff format --check", ".venv/bin/mypy"]
+    linters = [
+        ".venv/bin/ruff check",
+        ".venv/bin/ruff format --check",
+        ".venv/bin/mypy",
+        ".venv/bin/mla-guard check",
+    ]
     venv, *install, run = tests.strip().split(" && ")
     assert steps_of_ci() == [*demo.strip().split(" && "), *install, *linters, run]
     assert demo.startswith(venv)
