@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any
 
 from .book import MISSING
-from .contract import Clause
+from .contract import Clause, real_signature
 from .diagnostic import Diagnostic, Place
 from .words import missing_attribute, unmet_condition, unordered_hook
 
@@ -35,7 +35,7 @@ def bound_arguments(
 
     Raises :class:`TypeError` where the call does not bind.
     """
-    signature = inspect.signature(function)
+    signature = real_signature(function)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     arguments: dict[str, Any] = {}

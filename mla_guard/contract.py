@@ -233,6 +233,22 @@ def kind_of(attribute: Any) -> HookKind:
     return "method"
 
 
+def real_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature that a call of ``function`` meets.
+
+    A decorator's function that passes everything on is seen through; one with parameters of its own
+    is what is called, whatever :func:`functools.wraps` says of it. Raises :class:`ValueError` or
+    :class:`TypeError` where there is no signature to be had.
+    """
+    while hasattr(function, "__wrapped__"):
+        code = getattr(function, "__code__", None)
+        anything = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+        if code is not None and code.co_flags & anything != anything:
+            break
+        function = plain(function.__wrapped__)
+    return inspect.signature(function, follow_wrapped=False)
+
+
 def attribute_shape(attribute: Any) -> Shape | None:
     """The parameters of a class attribute less its receiver; None where nothing is known."""
     attribute = plain(attribute)
@@ -243,7 +259,7 @@ def attribute_shape(attribute: Any) -> Shape | None:
     if not isinstance(target, FunctionType) and function_of(target) is None:
         return None
     try:
-        shape = shape_of(inspect.signature(plain(target)))
+        shape = shape_of(real_signature(plain(target)))
     except (TypeError, ValueError):
         return None
     return shape if kind == "static" else without_receiver(shape)

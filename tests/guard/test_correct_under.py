@@ -987,3 +987,96 @@ def test_the_contract_of_a_class_leaves_out_what_the_guard_has_lent_it(checked: 
     assert vars(Child)["run"] is vars(Parent)["run"].__wrapped__
     assert list(contract_of(Child).hooks) == []
     assert list(contract_of(type(waiting)).hooks) == ["run"]
+
+
+def test_hooks_that_decorators_wrap(checked: list[str]) -> None:
+    Base = base(checked)
+
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            return ("logged", function(*args, **kwargs))
+
+        return inner
+
+    class Good(Base):  # type: ignore[misc, valid-type]
+        @logged
+        def run(self, x: int) -> Any:
+            return x
+
+    class Narrow(Base):  # type: ignore[misc, valid-type]
+        @logged
+        def run(self) -> Any:
+            return None
+
+    decorated = body(Good, "run")
+    good = Good()
+    assert list(inspect.signature(good.run).parameters) == ["x"]
+    again = logged(Good.run)
+    assert contract_of(type("Copy", (), {"run": again})).hooks["run"].kind == "method"
+    assert again(good, 1) == ("logged", ("logged", 1))
+    assert good.run(2) == ("logged", 2)
+    assert body(Good, "run") is decorated
+    assert again(good, 3) == ("logged", ("logged", 3))
+    with pytest.raises(HookCallError):
+        Narrow().run(1)
+
+    def supplied(function: Any) -> Any:
+        @functools.wraps(function)
+        def inner(self: Any, x: int) -> Any:
+            return function(self, x, "supplied")
+
+        return inner
+
+    class Supplied(Base):  # type: ignore[misc, valid-type]
+        @supplied
+        def run(self, x: int, more: str) -> Any:
+            return more
+
+    assert Supplied().run(1) == "supplied"
+    assert checked == ["Good", "Supplied"]
+
+
+def test_capture_postpones_what_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def reads_a_tensor(self: Any, forward_mode: str) -> bool:
+        read.append(forward_mode)
+        return True
+
+    @guard
+    class Base:
+        @hook(phase="capture", requires="graph", ensures=reads_a_tensor)
+        @hook(phase="prefill", requires="planned", assumes=reads_a_tensor)
+        def plan(self, forward_mode: str, in_capture: bool = False) -> None:
+            raise NotImplementedError
+
+    class Good(Base):
+        planned = graph = True
+
+        def plan(self, forward_mode: str, in_capture: bool = False) -> None:
+            assert forward_mode
+
+    def armed() -> list[tuple[str, str | None, str]]:
+        return [(a.what, a.phase, a.postponed) for a in status(good).armed]
+
+    good = Good()
+    with monkeypatch.context() as capturing:
+        capturing.setattr("mla_guard.phase.stream_is_capturing", lambda: True)
+        capturing.setattr("mla_guard.first_call.stream_is_capturing", lambda: True)
+        good.plan("EXTEND")
+    late = "a stream was capturing, which no condition may wait on"
+    assert (read, armed()) == (
+        [],
+        [
+            ("ensures", "capture", late),
+            ("requires", "prefill", "the call came under capture"),
+            ("assumes", "prefill", "the call came under capture"),
+        ],
+    )
+    good.plan("DECODE", in_capture=True)
+    assert (read, [what for what, _, _ in armed()]) == (["DECODE"], ["requires", "assumes"])
+    good.plan("DECODE")
+    assert (read, [what for what, _, _ in armed()]) == (["DECODE"], ["requires", "assumes"])
+    good.plan("EXTEND", False)
+    assert (read, armed()) == (["DECODE", "EXTEND"], [])
