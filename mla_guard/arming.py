@@ -60,8 +60,11 @@ class ClassState:
         assert cls is not None  # a state is only asked while its class is in use
         return cls
 
-    def arm(self, instance: object) -> None:
-        """Expect the first calls on a new instance."""
+    def arm(self, instance: object, *, is_new: bool) -> None:
+        """Expect the first calls on an instance.
+
+        What has run on one that is not new is unknown: what must have run first is taken to have.
+        """
         with locked():
             if self.verified and not self.wraps and not self.clauses:
                 return
@@ -72,9 +75,11 @@ class ClassState:
             except TypeError:  # __slots__ without __weakref__
                 reference = None
             self.instantiated = True
-            self.records[key] = Record(
-                {name: list(clauses) for name, clauses in self.clauses.items()}, reference
-            )
+            pending = {
+                name: [c for c in clauses if is_new or c.kind != "after"]
+                for name, clauses in self.clauses.items()
+            }
+            self.records[key] = Record(pending, reference)
             self.settle()
 
     @property

@@ -94,12 +94,12 @@ def arm_existing(base: type) -> None:
     family = {base, *descendants(base)}
     for found in gc.get_objects():
         if type(found) in family:
-            state_of(type(found)).arm(found)
+            state_of(type(found)).arm(found, is_new=False)
 
 
-def _report(instance: object) -> None:
+def _report(instance: object, *, is_new: bool) -> None:
     if roots_of(type(instance)):  # else somebody kept a function of the guard beyond its end
-        state_of(type(instance)).arm(instance)
+        state_of(type(instance)).arm(instance, is_new=is_new)
 
 
 def _reporting_init(cls: type[Any]) -> Any:
@@ -126,7 +126,7 @@ def _reporting_init(cls: type[Any]) -> Any:
             return
         CONSTRUCTING.add(key)
         try:
-            _report(self)
+            _report(self, is_new=True)
             __init__(self, *args, **kwargs)
         finally:
             CONSTRUCTING.discard(key)
@@ -138,7 +138,7 @@ def _reporting_setstate(cls: type[Any]) -> Any:
     own = vars(cls).get("__setstate__")
 
     def __setstate__(self: Any, state: Any) -> None:
-        _report(self)
+        _report(self, is_new=False)  # a copy, or out of a pickle
         if own is not None:
             own(self, state)
         elif hasattr(super(cls, self), "__setstate__"):

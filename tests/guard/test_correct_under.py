@@ -1080,3 +1080,32 @@ def test_capture_postpones_what_it_must(monkeypatch: pytest.MonkeyPatch) -> None
     assert (read, [what for what, _, _ in armed()]) == (["DECODE"], ["requires", "assumes"])
     good.plan("EXTEND", False)
     assert (read, armed()) == (["DECODE", "EXTEND"], [])
+
+
+def test_what_ran_on_an_instance_before_it_was_guarded_is_not_asked_for() -> None:
+    class Base:
+        def plan(self) -> None:
+            raise NotImplementedError
+
+        @hook(after="plan", requires="planned")
+        def run(self) -> int:
+            raise NotImplementedError
+
+    class Good(Base):
+        def plan(self) -> None:
+            self.planned = True
+
+        def run(self) -> int:
+            return 1
+
+    existing, unplanned = Good(), Good()
+    existing.plan()
+    guard_hierarchy(Base)
+    assert (existing.run(), copy.copy(existing).run()) == (1, 1)
+    with pytest.raises(HookContractError) as caught:
+        unplanned.run()
+    assert [d.code for d in caught.value.diagnostics] == ["MLA202"]
+    with pytest.raises(HookContractError) as caught:
+        Good().run()
+    assert [d.code for d in caught.value.diagnostics] == ["MLA202", "MLA403"]
+    unguard_hierarchy(Base)
