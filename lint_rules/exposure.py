@@ -32,7 +32,7 @@ from lint_rules.types import Scope, Typed, Types
 from lint_rules.uses import Use, UseKind, is_test
 from mla_guard.drift import signature_of
 
-__all__ = ["Delegation", "Exposure", "View", "Wrapper"]
+__all__ = ["Delegation", "Exposure", "View", "Wrapper", "constant_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class View:
         is_property = member.function is not None and kind_of(member.function) == "property"
         return _constant_return(member) if is_property else None
 
-    def returned_constant(self, klass: Klass, name: str) -> bool | None:
+    def returnedconstant_of(self, klass: Klass, name: str) -> bool | None:
         """The truth of what a method returns where that is one constant."""
         member = klass.method(name)
         return _constant_return(member) if member is not None else None
@@ -296,7 +296,7 @@ class View:
                 return kept[0]
         if isinstance(expr, Call) and isinstance(expr.func, Attr) and not expr.args:
             if self._configured(expr.func.value, klass, scope):
-                return self.returned_constant(klass, expr.func.name)
+                return self.returnedconstant_of(klass, expr.func.name)
         if isinstance(expr, Call) and expr.func == Name("getattr") and len(expr.args) == 3:
             base, name, default = expr.args
             if isinstance(name, Const) and self._configured(base, klass, scope):
@@ -504,7 +504,7 @@ class View:
         found: list[Klass] = []
         for klass in wrapper.inner(self):
             exposure = self.exposure(klass, name)
-            if exposure.kind != "own":
+            if exposure.kind != "own" or self.in_steps(klass):
                 continue
             member = exposure.member
             if member is not None and member.function is not None:
@@ -516,12 +516,20 @@ class View:
             found.append(klass)
         return found
 
+    def in_steps(self, klass: Klass) -> bool:
+        """Whether a class holds backends of the kind that it derives from, one per step."""
+        return any(
+            klass.is_a(k) and k is not k.root
+            for typed in self.types.held(klass).values()
+            for k in typed.named
+        )
+
     def same_as_root(self, klass: Klass, member: Member) -> bool:
         """Whether a definition only repeats the root's constant."""
         declared = klass.root.members.get(member.name) if klass.root is not None else None
         if declared is None:
             return False
-        mine, theirs = _constant(member), _constant(declared)
+        mine, theirs = constant_of(member), constant_of(declared)
         return mine is not None and mine == theirs
 
 
@@ -576,11 +584,11 @@ def _method_value(value: Expr) -> tuple[Expr, str] | None:
 
 
 def _constant_return(member: Member) -> bool | None:
-    value = _constant(member)
+    value = constant_of(member)
     return None if value is None else formula(value) == Const("True")
 
 
-def _constant(member: Member) -> Expr | None:
+def constant_of(member: Member) -> Expr | None:
     """The constant that a class attribute is, or that a property or method returns."""
     if member.attr is not None:
         return member.attr.value if isinstance(member.attr.value, Const) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lint_rules.conditions import atoms, formula
-from lint_rules.exposure import Exposure, View, Wrapper
+from lint_rules.exposure import Exposure, View, Wrapper, constant_of
 from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.uses import Use
@@ -183,7 +183,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         k for k in leaves if name in k.own or any(k is o for o, _, _ in k.stored.get(name, ()))
     ]
     if (
-        (siblings and (lineages > 1 or gap.effect != "silent" or _independent(siblings) > 1))
+        (siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)))
         or lineages >= _LINEAGES
         or (len(probing) > 1 and len(definers) > 1)
     ):
@@ -194,6 +194,23 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
 def _related(view: View, a: Klass, b: Klass) -> bool:
     """Whether two wrappers have a wrapper in common that they are or derive from."""
     return any(k in b.mro and view.wrapper(k) is not None for k in a.mro)
+
+
+def _expected(exposure: Exposure, siblings: list[Wrapper]) -> bool:
+    """Whether two unrelated wrappers that pass a name on make the others owe it too.
+
+    A permission (a hook without arguments that answers False unless a backend grants it) is not
+    owed: the default is a conservative no.
+    """
+    member = exposure.member
+    permission = (
+        member is not None
+        and member.function is not None
+        and kind_of(member.function) == "method"
+        and len(member.function.params) == 1
+        and constant_of(member) == Const("False")
+    )
+    return _independent(siblings) > 1 and not permission
 
 
 def _independent(siblings: list[Wrapper]) -> int:

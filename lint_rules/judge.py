@@ -92,11 +92,7 @@ class Judge:
         A multi-step backend that subclasses the leaf of which it holds one per step answers to
         other callers than the leaf.
         """
-        return any(
-            klass.is_a(k) and k.root is not k
-            for typed in self.view.types.held(klass).values()
-            for k in typed.named
-        )
+        return self.view.in_steps(klass)
 
     def hooks(self, klass: Klass) -> list[Member]:
         """The methods that the engine or a wrapper calls on an instance of ``klass``.

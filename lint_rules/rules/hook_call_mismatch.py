@@ -274,7 +274,8 @@ def _collisions(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
                     Related(judge.places.member(declared), f"{declared.symbol} is meant"),
                 ),
                 tuple(f"{member.symbol} {reason}" for reason in errors),
-                f"Rename the helper of {klass.name}: it replaces its parent's.",
+                f"Widen the helper of {klass.name}, or rename it where it is not meant to replace "
+                "its parent's.",
             )
             break
 

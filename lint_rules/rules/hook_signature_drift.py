@@ -165,13 +165,17 @@ def _own_protocol(judge: Judge, klass: Klass, member: Member, declared: Member) 
         return False
     assert member.function is not None
     mine, promise = shape(member.function), promise_of(declared)
-    return not any(
-        use.call is not None
-        and (
-            binding_errors(mine, call := arguments(use.call))
-            or misplaced_positionals(promise, mine, call)
-        )
+    calls = [
+        arguments(use.call)
         for use in judge.view.callers_of(klass, member.name)
+        if use.call is not None
+    ]
+    # calls with a keyword that only the override has are meant for it: judge by those
+    own = {p.name for p in mine} - {p.name for p in promise}
+    meant = [c for c in calls if own & set(c.keywords) and not binding_errors(mine, c)]
+    return not any(
+        binding_errors(mine, call) or misplaced_positionals(promise, mine, call)
+        for call in meant or calls
     )
 
 

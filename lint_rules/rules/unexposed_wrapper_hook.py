@@ -53,16 +53,26 @@ def diagnose(judge: Judge, gap: Gap, code: str) -> Diagnostic:
             "so that __getattr__ is never asked"
         )
     reasons += _nested(judge, gap)
+    # a flag that stays at the base class's default does harm only with a backend that sets it
+    latent = (
+        not gap.is_hook
+        and gap.exposure.kind == "default"
+        and not gap.exposure.shadowed
+        and gap.effect == "silent"
+    )
+    trigger = (
+        f"Latent: it matters as soon as {wrapper.name} wraps one that sets it. " if latent else ""
+    )
     return Diagnostic(
         code,
-        "error",
+        "warning" if latent else "error",
         f"{wrapper.name} does not pass on {name}, which callers {_verb(use)[:-1]} and wrapped "
         f"backends {'implement' if gap.is_hook else 'set'}: {_effect(gap)}",
         judge.places.klass(wrapper),
         wrapper.qualname,
         tuple(related),
         tuple(reasons),
-        f"Define {name} on {wrapper.name} and hand it to the wrapped backend.",
+        f"{trigger}Define {name} on {wrapper.name} and hand it to the wrapped backend.",
     )
 
 
