@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lint_rules.config import Config
+from lint_rules.declared import is_optional
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.nearest import nearest
@@ -133,7 +134,10 @@ def _spread(judge: Judge, root: Klass, hook: Hook) -> str:
         how = "not declared, but asked for"
     else:
         assert hook.declared.function is not None
-        how = "required" if is_abstract(hook.declared.function) else "has a default"
+        required = is_abstract(hook.declared.function)
+        how = "required" if required else "has a default"
+        if is_optional(hook.declared.function):
+            how = "optional"
     return f"{how}; {defining} of {len(list(root.descendants))} classes define it"
 
 

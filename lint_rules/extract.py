@@ -17,6 +17,7 @@ from lint_rules.expressions import Expressions, Scope
 from lint_rules.facts import (
     And,
     Bind,
+    Call,
     ClassAttr,
     ClassFacts,
     Compare,
@@ -304,19 +305,27 @@ class _Extractor(Expressions):
             self._import(small)
 
     def _decorators(self, decorators: Sequence[cst.Decorator]) -> tuple[str, ...]:
-        names = []
+        return tuple(name for name, _ in self._marks(decorators))
+
+    def _marks(self, decorators: Sequence[cst.Decorator]) -> list[tuple[str, Call | None]]:
+        """The dotted name of each decorator, and the call where it is one."""
+        found: list[tuple[str, Call | None]] = []
         for decorator in decorators:
             self.line = self.lines.line(decorator)
             target = decorator.decorator
-            if isinstance(target, cst.Call):
-                target = target.func
-            names.append(dotted_name(target))
-        return tuple(names)
+            read = self.expr(target)
+            found.append(
+                (
+                    dotted_name(target.func if isinstance(target, cst.Call) else target),
+                    read if isinstance(read, Call) else None,
+                )
+            )
+        return found
 
     # Functions.
 
     def _function(self, node: cst.FunctionDef) -> Function:
-        decorators = self._decorators(node.decorators)
+        marks = self._marks(node.decorators)
         line = self.line = self.lines.line(node)
         outer, self.scope = self.scope, Scope()
         params = parameters(node.params, self.expr)
@@ -328,11 +337,12 @@ class _Extractor(Expressions):
             line,
             params,
             annotation_names(node.returns.annotation) if node.returns is not None else (),
-            decorators,
+            tuple(name for name, _ in marks),
             body_kind(node.body),
             tuple(scope.events),
             tuple(scope.conditions),
             scope.generator,
+            tuple(call for _, call in marks if call is not None),
         )
 
     def _block(self, body: cst.CSTNode) -> int:

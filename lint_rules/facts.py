@@ -179,6 +179,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``body`` is ``"raise"`` (only raises), ``"trivial"`` (docstring, ``pass`` or a constant
     returned) or ``"code"``. ``conditions`` holds ``(parent index, expression, fatal)``; index -1 is
     the empty condition, and *fatal* says that an exception is raised where it does not hold.
+    ``decorators`` are dotted names; ``marks`` are those of them that are calls, arguments included.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
     events: tuple[Event, ...]
     conditions: tuple[tuple[int, Expr, bool], ...]
     generator: bool = False
+    marks: tuple[Call, ...] = ()
 
 
 class ClassAttr(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,8 +1,4 @@
-"""One declaration, two readers: a contract read by import is the contract read by the linter.
-
-Not collected while ``lint_rules.contracts`` has no ``contract_of_source``; then this file becomes
-``test_contract_equality.py``.
-"""
+"""One declaration, two readers: a contract read by import is the contract read by the linter."""
 
 from __future__ import annotations
 
@@ -10,17 +6,16 @@ import ast
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import mla_guard
+from lint_rules.declared import contract_of_source
 from mla_guard import contract_of
 from tests.field.wheels import unpacked
 
 from .engine import loaded
 
-contract_of_source: Any = importlib.import_module("lint_rules.contracts").contract_of_source
 ROOT = Path(mla_guard.__file__).parents[1]
 BASE = "sglang.srt.layers.attention.base_attn_backend"
 
