@@ -29,7 +29,7 @@ from lint_rules.facts import (
 )
 from lint_rules.link import Klass, Member, Project, is_abstract, kind_of, shape
 from lint_rules.types import Scope, Typed, Types
-from lint_rules.uses import Use, UseKind, is_test
+from lint_rules.uses import Use, UseKind
 from mla_guard.drift import signature_of
 
 __all__ = ["Delegation", "Exposure", "View", "Wrapper", "constant_of"]
@@ -159,11 +159,9 @@ class View:
 
     @cached_property
     def uses(self) -> dict[str, list[Use]]:
-        """What is asked of backends outside of tests, by name."""
+        """What is asked of backends, by name."""
         found: dict[str, list[Use]] = {}
         for scope in self.types.scopes():
-            if is_test(scope.path):
-                continue
             for use in self._uses_in(scope):
                 found.setdefault(use.name, []).append(use)
         return found
@@ -408,7 +406,7 @@ class View:
         return found
 
     def constructions(self, wrapper: Wrapper) -> list[Construction]:
-        """Where the tree builds a wrapper itself, and around what, outside of tests."""
+        """Where the tree builds a wrapper itself, and around what."""
         found = self._built.get(wrapper.klass)
         if found is None:
             found = self._built[wrapper.klass] = list(self._constructions(wrapper))
@@ -425,8 +423,6 @@ class View:
             if function is init.function and isinstance(write.value, Name) and attr in wrapper.held
         }
         for scope in self.types.scopes():
-            if is_test(scope.path):
-                continue
             for event in scope.function.events:
                 if not isinstance(event, CallEvent):
                     continue

@@ -11,7 +11,6 @@ from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.places import Places
-from lint_rules.uses import is_test
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
 
@@ -37,8 +36,8 @@ class Judge:
 
     @cached_property
     def classes(self) -> list[Klass]:
-        """The classes to judge: what is below a root or stands beside it, tests left out."""
-        return [k for k in [*self.project.backends, *self.companions] if not is_test(k.path)]
+        """The classes to judge: what is below a root or stands beside it."""
+        return [*self.project.backends, *self.companions]
 
     @cached_property
     def companion_roots(self) -> list[Klass]:
@@ -149,7 +148,7 @@ class Judge:
         return found
 
     def built(self, klass: Klass) -> list[Related]:
-        """Where the tree constructs ``klass`` itself, or hands it out, outside of tests."""
+        """Where the tree constructs ``klass`` itself, or hands it out."""
         return [
             self.places.related(path, line, klass.name, message)
             for path, line, message in self._built.get(klass, ())
@@ -159,8 +158,6 @@ class Judge:
     def _built(self) -> dict[Klass, list[tuple[str, int, str]]]:
         found: dict[Klass, list[tuple[str, int, str]]] = {}
         for scope in self.view.types.scopes():
-            if is_test(scope.path):
-                continue
             for event in scope.function.events:
                 value = (
                     event.call.func

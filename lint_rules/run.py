@@ -54,7 +54,14 @@ def read_project(
 ) -> tuple[Loaded, Judge]:
     """Read what a check of ``targets`` has to read."""
     tops = config.src or tuple(targets)
-    paths = list(dict.fromkeys(path for top in tops for path in walk(top, config.excludes)))
+    paths = list(
+        dict.fromkeys(
+            path
+            for top in tops
+            for path in walk(top, config.excludes)
+            if not _is_test(Path(path), top, targets)
+        )
+    )
     roots = (*BACKEND_ROOTS, *config.bases)
     loaded = load(paths, roots, COMPANION_ROOTS, progress=progress)
     simple = {name.rpartition(".")[2] for name in roots}
@@ -90,6 +97,25 @@ def check(
         classes=len(judge.project.backends),
         roots=tuple(f"{root.path}:{root.qualname}" for root in judge.view.roots),
         unresolved=tuple(_unresolved(judge)),
+    )
+
+
+def _is_test(path: Path, top: Path, targets: Sequence[Path]) -> bool:
+    """Whether a file below ``top`` is a test that no target names.
+
+    Tests are not read: what they ask of their doubles is no demand on a backend.
+    """
+    if not _looks_like_test(path.relative_to(top)):
+        return False
+    return not any(
+        inside(path, target) and inside(target, top) and _looks_like_test(target.relative_to(top))
+        for target in targets
+    )
+
+
+def _looks_like_test(path: Path) -> bool:
+    return path.name.startswith(("test_", "conftest.")) or any(
+        part in {"test", "tests", "testing"} for part in (*path.parts[:-1], path.name)
     )
 
 

@@ -13,17 +13,9 @@ from lint_rules.types import Scope, Typed
 if TYPE_CHECKING:
     from lint_rules.exposure import View
 
-__all__ = ["Use", "UseKind", "is_test"]
+__all__ = ["Use", "UseKind"]
 
 UseKind = Literal["call", "probe", "read"]
-
-
-def is_test(path: str) -> bool:
-    """Whether a file is a test: what tests ask of their doubles is no demand on a backend."""
-    parts = path.replace("\\", "/").split("/")
-    return parts[-1].startswith(("test_", "conftest")) or any(
-        p in {"test", "tests", "testing"} for p in parts[:-1]
-    )
 
 
 @dataclass(frozen=True, slots=True)

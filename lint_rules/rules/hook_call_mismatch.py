@@ -12,7 +12,7 @@ from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.rules.hook_signature_drift import declaration, promise_of
 from lint_rules.types import Scope
-from lint_rules.uses import Use, is_test
+from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
 from mla_guard.drift import Call, Shape, binding_errors, format_shape, misnamed_positionals
 
@@ -46,7 +46,7 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         return
     for klass in use.typed.possible:
         member = klass.method(name)
-        if member is None or member.function is None or is_test(klass.path):
+        if member is None or member.function is None:
             continue
         if is_abstract(member.function) or kind_of(member.function) == "property":
             continue
@@ -223,8 +223,6 @@ def _passed(judge: Judge, scope: Scope, parameter: str) -> list[Related]:
         return found
     position = [p.name for p in scope.function.params].index(parameter) - 1
     for other in judge.view.types.scopes():
-        if is_test(other.path):
-            continue
         for event in other.function.events:
             if isinstance(event, CallEvent):
                 name = dotted(event.call.func)
@@ -320,8 +318,6 @@ def _runs(klass: Klass, method: Member) -> bool:
 
 def _constructions(judge: Judge) -> Iterator[Diagnostic]:
     for scope in judge.view.types.scopes():
-        if is_test(scope.path):
-            continue
         for event in scope.function.events:
             if not isinstance(event, CallEvent) or event.caught:
                 continue

@@ -10,7 +10,6 @@ from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
 from lint_rules.types import Scope
-from lint_rules.uses import is_test
 from mla_guard.diagnostic import Diagnostic, Related
 
 __all__ = ["check"]
@@ -18,8 +17,6 @@ __all__ = ["check"]
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
     for wrapper in judge.view.wrappers:
-        if is_test(wrapper.klass.path):
-            continue
         shown = _shown(judge, wrapper)
         said: set[str] = set()
         for delegation in wrapper.delegations:

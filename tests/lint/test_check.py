@@ -135,3 +135,13 @@ def test_an_ignore_suppresses_its_finding(engine: Path, capsys: pytest.CaptureFi
 def test_the_sources_are_not_imported(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (engine / "engine" / "__init__.py").write_text("raise SystemExit('imported')\n")
     assert found(capsys, exit_code=1) == [FIRST, SECOND]
+
+
+def test_tests_are_not_read_unless_they_are_named(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (engine / "engine" / "tests").mkdir()
+    double = engine / "engine" / "tests" / "double.py"
+    double.write_text(CHILD.format(name="Double"))
+    assert found(capsys, exit_code=1) == [FIRST, SECOND]
+    assert found(capsys, "engine/tests", exit_code=1) == ["engine/tests/double.py:5 MLA101"]
