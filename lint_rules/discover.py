@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["Scan", "scan", "shortest", "walk"]
 
-_HEADER = re.compile(
-    rb"^[ \t]*class[ \t]+(\w+)[ \t]*(?:\[[^\]]*\][ \t]*)?(?:\(([^)]*)\)|:)", re.MULTILINE
-)
+_HEADER = re.compile(rb"^[ \t]*class[ \t]+([\w\x80-\xff]+)[ \t]*(?=[\[(:])", re.MULTILINE)
+_NESTING = re.compile(rb"[\[\](){}]|:|\#[^\n]*")
 _MOST_NAMESAKES = 4
-_WORD = re.compile(rb"[A-Za-z_]\w*")
+_WORD = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
 
 
-def walk(top: Path, exclude: Callable[[str], bool] | None = None) -> list[str]:
-    """The Python files below ``top`` (or ``top`` itself), sorted; hidden folders are left out."""
-    if top.is_file():
+def walk(
+    top: Path,
+    exclude: Callable[[str], bool] | None = None,
+    failed: Callable[[OSError], None] | None = None,
+) -> list[str]:
+    """The Python files below ``top`` (or ``top`` itself), sorted; hidden ones are left out.
+
+    ``failed`` is handed the error of a folder that cannot be listed.
+    """
+    if not top.is_dir():
         return [str(top)]
     found: list[str] = []
-    for folder, folders, names in os.walk(top):
+    for folder, folders, names in os.walk(top, onerror=failed):
         folders[:] = sorted(
             d
             for d in folders
@@ -33,7 +40,7 @@ def walk(top: Path, exclude: Callable[[str], bool] | None = None) -> list[str]:
             and not os.path.exists(os.path.join(folder, d, "pyvenv.cfg"))
         )
         for name in sorted(names):
-            if name.endswith(".py"):
+            if name.endswith(".py") and not name.startswith("."):
                 path = os.path.join(folder, name)
                 if exclude is None or not exclude(path):
                     found.append(path)
@@ -65,6 +72,9 @@ def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] =
     unreadable: dict[str, str] = {}
     for path in paths:
         try:
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                unreadable[path] = "is no regular file"
+                continue
             with open(path, "rb") as file:
                 sources[path] = file.read()
         except OSError as error:
@@ -105,11 +115,30 @@ def _headers(sources: dict[str, bytes]) -> _Headers:
         for match in _HEADER.finditer(data):
             name = match.group(1).decode()
             found.declared.setdefault(name, set()).add(path)
-            for word in _WORD.findall(match.group(2) or b""):
+            for word in _WORD.findall(_bases(data, match.end())):
                 base = word.decode()
                 found.below.setdefault(base, []).append((name, path))
                 found.above.setdefault((name, path), set()).add(base)
     return found
+
+
+def _bases(data: bytes, start: int) -> bytes:
+    """What stands between a class's name and the colon that ends its header, comments left out."""
+    depth, kept, begin = 0, [], start
+    for match in _NESTING.finditer(data, start):
+        token = match.group()
+        if token[:1] == b"#":
+            kept.append(data[begin : match.start()])
+            begin = match.end()
+        elif token in b"[({":
+            depth += 1
+        elif token in b"])}":
+            depth -= 1
+        elif depth == 0:
+            break
+    else:
+        return b""
+    return b"".join(kept) + data[begin : match.start()]
 
 
 def _family(sources: dict[str, bytes], headers: _Headers, roots: set[str]) -> dict[str, set[str]]:

@@ -50,7 +50,12 @@ class _Reader:
             source = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError as error:
             return FileFacts(path, error=f"is not UTF-8: {error.reason}", error_line=1)
-        return extract(path, source, self._mentions, lambda _: defining)
+        try:
+            if defining:
+                return extract(path, source)
+            return extract(path, source, self._mentions, lambda _: False)
+        except RecursionError:
+            return FileFacts(path, error="is nested too deeply to be read", error_line=1)
 
 
 _reader: _Reader | None = None

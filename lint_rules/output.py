@@ -22,7 +22,7 @@ def render(findings: Sequence[Diagnostic], form: Format, base: Path) -> str:
     if form == "json":
         return json.dumps([finding.as_json() for finding in relative], indent=2)
     if form == "concise":
-        return "\n".join(finding.headline() for finding in relative)
+        return "\n".join(finding.text().partition("\n")[0] for finding in relative)
     return "\n\n".join(finding.text() for finding in relative)
 
 

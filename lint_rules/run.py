@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lint_rules.config import Config
+from lint_rules.config import Config, ConfigError
 from lint_rules.discover import walk
 from lint_rules.judge import Judge
+from lint_rules.link import Project
 from lint_rules.load import Loaded, load
+from lint_rules.nearest import nearest
 from lint_rules.profiles import BACKEND_ROOTS, COMPANION_ROOTS
 from lint_rules.rules import RULES
 from lint_rules.suppression import apply_ignores
@@ -54,19 +56,41 @@ def read_project(
 ) -> tuple[Loaded, Judge]:
     """Read what a check of ``targets`` has to read."""
     tops = config.src or tuple(targets)
-    paths = list(
-        dict.fromkeys(
-            path
-            for top in tops
-            for path in walk(top, config.excludes)
-            if not _is_test(Path(path), top, targets)
-        )
+    unlisted: list[tuple[str, int, str]] = []
+
+    def failed(error: OSError) -> None:
+        unlisted.append((str(error.filename), 1, f"cannot be listed: {error.strerror}"))
+
+    paths = dict.fromkeys(
+        path
+        for top in tops
+        for path in walk(top, config.excludes, failed)
+        if not _is_test(Path(path), top, targets)
     )
+    for target in targets:
+        # what is named is read, though it is hidden, excluded, a test or behind a link
+        if not any(inside(Path(path), target) for path in paths):
+            paths.update(dict.fromkeys(walk(target, failed=failed)))
     roots = (*BACKEND_ROOTS, *config.bases)
-    loaded = load(paths, roots, COMPANION_ROOTS, progress=progress)
+    loaded = load(list(paths), roots, COMPANION_ROOTS, progress=progress)
+    loaded = replace(loaded, failures=(*unlisted, *loaded.failures))
+    _check_bases(config, loaded.project)
     simple = {name.rpartition(".")[2] for name in roots}
     backend_roots = [root for root in loaded.project.roots if root.name in simple]
     return loaded, Judge(loaded.project, backend_roots, loaded.scan.sources)
+
+
+def _check_bases(config: Config, project: Project) -> None:
+    """Refuse a configured base class that nothing in the project derives from."""
+    for name in config.bases:
+        if not any(root.name == name.rpartition(".")[2] for root in project.roots):
+            close = nearest(
+                name.rpartition(".")[2], {k.name for k in project.classes if k.children}
+            )
+            hint = f" (did you mean {close!r}?)" if close else ""
+            raise ConfigError(
+                f"bases: {name!r} names no class from which another in the project derives{hint}"
+            )
 
 
 def check(

@@ -6,6 +6,7 @@ Exit codes: 0 clean, 1 findings, 2 the job could not be done, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ class _UsageError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code; a bad option exits 2 as argparse does."""
     arguments = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file name need not be UTF-8
     verb: Callable[[argparse.Namespace], int] = arguments.verb
     try:
         code = verb(arguments)
@@ -143,19 +146,21 @@ def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
 
 
 def _run(targets: Sequence[Path], config: Config) -> Report:
+    from lint_rules.config import ConfigError
     from lint_rules.run import check
-
-    if not sys.stderr.isatty():
-        return check(targets, config)
 
     def progress(message: str) -> None:
         sys.stderr.write(f"\r\x1b[K{message}")
         sys.stderr.flush()
 
+    shown = sys.stderr.isatty()
     try:
-        return check(targets, config, progress=progress)
+        return check(targets, config, progress=progress if shown else None)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
     finally:
-        progress("")
+        if shown:
+            progress("")
 
 
 def _write(report: Report, config: Config, form: Format) -> int:
@@ -207,13 +212,14 @@ def _rule(arguments: argparse.Namespace) -> int:
 
 
 def _contract(arguments: argparse.Namespace) -> int:
+    from lint_rules.config import ConfigError
     from lint_rules.contracts import ContractError, main_contract
 
     is_path = arguments.target is not None and Path(arguments.target).exists()
     _, config = _located([arguments.target if is_path else "."])
     try:
         print(main_contract(arguments.target, arguments.matrix, config))
-    except ContractError as error:
+    except (ConfigError, ContractError) as error:
         raise _UsageError(str(error)) from error
     return CLEAN
 

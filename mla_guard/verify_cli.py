@@ -51,8 +51,8 @@ def _found(target: str) -> tuple[Any, ...]:
         raise _NotChecked("is not of the form MODULE:CLASS")
     try:
         found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise _NotChecked(f"cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
+        raise _NotChecked(f"cannot be imported: {type(error).__name__}: {error}") from error
     for part in name.split("."):
         try:
             found = inspect.getattr_static(found, part)

@@ -241,7 +241,10 @@ def test_verify_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.endswith(f"{here}:Leaf: verified\n")
     for target, why in (
         ("nowhere", "is not of the form MODULE:CLASS"),
-        ("no_such_module:C", "cannot be imported: No module named 'no_such_module'"),
+        (
+            "no_such_module:C",
+            "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
         (f"{here}:Nothing", "has no 'Nothing'"),
         (f"{here}:Armed", "Armed has no guarded base: nothing to verify"),
     ):

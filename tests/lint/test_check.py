@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,70 @@ def test_tests_are_not_read_unless_they_are_named(
     double.write_text(CHILD.format(name="Double"))
     assert found(capsys, exit_code=1) == [FIRST, SECOND]
     assert found(capsys, "engine/tests", exit_code=1) == ["engine/tests/double.py:5 MLA101"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "class Odd(mixin(1), AttentionBackend):",
+        "class Odd(  # the (best) one\n    AttentionBackend,\n):",
+        "class Ödd(AttentionBackend):",
+    ],
+)
+def test_a_header_may_be_written_in_any_way(
+    engine: Path, capsys: pytest.CaptureFixture[str], header: str
+) -> None:
+    body = CHILD.format(name="Odd").replace("class Odd(AttentionBackend):", header)
+    (engine / "engine" / "odd.py").write_text("def mixin(_): return object\n" + body)
+    line = 6 + header.count("\n")
+    assert found(capsys, "engine/odd.py", exit_code=1) == [f"engine/odd.py:{line} MLA101"]
+
+
+@pytest.mark.parametrize("folder", [".hidden", "build"])
+def test_what_is_named_is_read(
+    engine: Path, capsys: pytest.CaptureFixture[str], folder: str
+) -> None:
+    (engine / folder).mkdir()
+    (engine / folder / "x.py").write_text(CHILD.format(name="X"))
+    assert found(capsys, exit_code=1) == [FIRST, SECOND]
+    assert found(capsys, f"{folder}/x.py", exit_code=1) == [f"{folder}/x.py:5 MLA101"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (" or ".join(["a"] * 3000), "is nested too deeply to be read"),
+        ("def (:\n", "does not parse: invalid syntax"),
+    ],
+)
+def test_a_file_that_cannot_be_read_never_stops_the_rest(
+    engine: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
+) -> None:
+    (engine / "engine" / "odd.py").write_text(CHILD.format(name="Odd") + content)
+    assert main(["check", "--output-format", "concise"]) == 2
+    output = capsys.readouterr()
+    assert [line.split(":")[0] for line in output.out.splitlines()] == [
+        "engine/children/first.py",
+        "engine/second.py",
+    ]
+    assert output.err.startswith("engine/odd.py:")
+    assert message in output.err
+
+
+def test_a_pipe_does_not_block(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(engine / "engine" / "pipe.py")
+    assert main(["check", "--output-format", "concise"]) == 2
+    assert capsys.readouterr().err == (
+        "engine/pipe.py:1: cannot be checked: cannot be read: is no regular file\n"
+    )
+
+
+def test_a_base_that_is_nowhere_is_refused(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (engine / "pyproject.toml").write_text('[tool.mla-guard]\nbases = ["AttentionBackends"]\n')
+    assert main(["check"]) == 2
+    assert capsys.readouterr().err == (
+        "mla-guard: error: bases: 'AttentionBackends' names no class from which another in the "
+        "project derives (did you mean 'AttentionBackend'?)\n"
+    )

@@ -40,7 +40,7 @@ def test_concise() -> None:
     assert render([DRIFT, LATENT], "concise", BASE) == (
         "engine/trtllm.py:12:9: MLA101 'TRTLLM.plan' cannot be called as 'Base.plan' can "
         "[hook-signature-drift]\n"
-        "a.py:1:1: MLA202 reads 'x' [unguarded-attribute]"
+        "a.py:1:1: MLA202 reads 'x' [unguarded-attribute] (warning)"
     )
 
 
