@@ -85,6 +85,18 @@ class Wrapper:
     held: dict[str, Typed]
     delegations: list[Delegation] = field(default_factory=list)
 
+    @cached_property
+    def composes(self) -> bool:
+        """Whether it wraps whatever is configured, and is not a leaf with a helper of one kind."""
+        named = [k for typed in self.held.values() for k in typed.named]
+        if any(self.klass.is_a(k) for k in named if k.root is not k):
+            return False
+        return any(
+            k is k.root or len(list(k.descendants)) > 1
+            for typed in self.held.values()
+            for k in typed.classes
+        )
+
     def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
         found: set[Klass] = set()
@@ -120,6 +132,11 @@ class View:
     @cached_property
     def backends(self) -> list[Klass]:
         return [k for k in self.project.backends if k.root in self.types.roots]
+
+    @cached_property
+    def defining(self) -> frozenset[str]:
+        """The files that define a backend."""
+        return frozenset(k.path for k in self.backends)
 
     def neighbourhood(self, path: str) -> str:
         """The folder to whose backends the code in the file ``path`` belongs, empty for any.
@@ -253,7 +270,7 @@ class View:
         is_property = member.function is not None and kind_of(member.function) == "property"
         return _constant_return(member) if is_property else None
 
-    def returnedconstant_of(self, klass: Klass, name: str) -> bool | None:
+    def returned_constant(self, klass: Klass, name: str) -> bool | None:
         """The truth of what a method returns where that is one constant."""
         member = klass.method(name)
         return _constant_return(member) if member is not None else None
@@ -294,7 +311,7 @@ class View:
                 return kept[0]
         if isinstance(expr, Call) and isinstance(expr.func, Attr) and not expr.args:
             if self._configured(expr.func.value, klass, scope):
-                return self.returnedconstant_of(klass, expr.func.name)
+                return self.returned_constant(klass, expr.func.name)
         if isinstance(expr, Call) and expr.func == Name("getattr") and len(expr.args) == 3:
             base, name, default = expr.args
             if isinstance(name, Const) and self._configured(base, klass, scope):
@@ -422,25 +439,31 @@ class View:
             for _, function, write in writes
             if function is init.function and isinstance(write.value, Name) and attr in wrapper.held
         }
+        for scope, event in self._building.get(wrapper.klass, ()):
+            try:
+                bound = signature_of(shape(init.function)).bind_partial(
+                    *event.call.args, **dict(event.call.keywords)
+                )
+            except TypeError:
+                continue
+            for parameter, value in bound.arguments.items():
+                if parameter in slots:
+                    classes = tuple(_exactly(scope, value, event.line))
+                    typed = scope.typed(value)
+                    seen = typed.exact if typed is not None else frozenset()
+                    yield Construction(slots[parameter], scope, event, classes, seen)
+
+    @cached_property
+    def _building(self) -> dict[Klass, list[tuple[Scope, CallEvent]]]:
+        """The calls of the tree that build a class, by class."""
+        found: dict[Klass, list[tuple[Scope, CallEvent]]] = {}
         for scope in self.types.scopes():
             for event in scope.function.events:
-                if not isinstance(event, CallEvent):
-                    continue
-                name = dotted(event.call.func)
-                if not name or wrapper.klass not in self.project.resolve(scope.path, name):
-                    continue
-                try:
-                    bound = signature_of(shape(init.function)).bind_partial(
-                        *event.call.args, **dict(event.call.keywords)
-                    )
-                except TypeError:
-                    continue
-                for parameter, value in bound.arguments.items():
-                    if parameter in slots:
-                        classes = tuple(_exactly(scope, value, event.line))
-                        typed = scope.typed(value)
-                        seen = typed.exact if typed is not None else frozenset()
-                        yield Construction(slots[parameter], scope, event, classes, seen)
+                if isinstance(event, CallEvent):
+                    name = dotted(event.call.func)
+                    for klass in self.project.resolve(scope.path, name) if name else ():
+                        found.setdefault(klass, []).append((scope, event))
+        return found
 
     def shown_inside(self, wrapper: Wrapper) -> frozenset[Klass]:
         """The classes that some construction of a wrapper hands to it, as far as it is known."""
@@ -513,7 +536,11 @@ class View:
         return found
 
     def in_steps(self, klass: Klass) -> bool:
-        """Whether a class holds backends of the kind that it derives from, one per step."""
+        """Whether a class holds backends of the kind that it derives from, one per step.
+
+        A multi-step backend that subclasses the leaf of which it holds one per step answers to
+        other callers than the leaf.
+        """
         return any(
             klass.is_a(k) and k is not k.root
             for typed in self.types.held(klass).values()

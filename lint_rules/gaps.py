@@ -85,7 +85,7 @@ def gaps(view: View) -> Iterator[Gap]:
     """Every gap of every wrapper, reported on the topmost class that has it."""
     found: dict[tuple[Klass, str], Gap] = {}
     for wrapper in view.wrappers:
-        if not _composes(wrapper):
+        if not wrapper.composes:
             continue
         strange = foreign(view, wrapper)
         for name in sorted(view.uses):
@@ -95,18 +95,6 @@ def gaps(view: View) -> Iterator[Gap]:
     for (klass, name), gap in found.items():
         if not any((parent, name) in found for parent in klass.mro[1:]):
             yield gap
-
-
-def _composes(wrapper: Wrapper) -> bool:
-    """Whether it wraps whatever is configured, and is not a leaf with a helper of one kind."""
-    named = [k for typed in wrapper.held.values() for k in typed.named]
-    if any(wrapper.klass.is_a(k) for k in named if k.root is not k):
-        return False
-    return any(
-        k is k.root or len(list(k.descendants)) > 1
-        for typed in wrapper.held.values()
-        for k in typed.classes
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +127,7 @@ def foreign(view: View, wrapper: Wrapper) -> Foreign:
 
 def _leaves(view: View, classes: Iterable[Klass]) -> list[Klass]:
     """The classes that are no composites themselves."""
-    return [k for k in classes if (w := view.wrapper(k)) is None or not _composes(w)]
+    return [k for k in classes if (w := view.wrapper(k)) is None or not w.composes]
 
 
 def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | None:
@@ -147,15 +135,14 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     exposure = view.exposure(klass, name)
     if exposure.kind in {"own", "dynamic"} or any(name in w.held for w in view.wrappers):
         return None
-    defining = {k.path for k in view.backends}
-    uses = [u for u in view.callers_of(klass, name) if u.scope.path not in defining]
+    uses = [u for u in view.callers_of(klass, name) if u.scope.path not in view.defining]
     implementers = view.implementers(wrapper, name) if uses else []
     if not implementers:
         return None
     siblings = [
         w
         for w in view.wrappers
-        if _composes(w)
+        if w.composes
         and not _related(view, w.klass, klass)
         and view.exposure(w.klass, name).kind == "own"
         and _for_all(w, name)

@@ -85,14 +85,6 @@ class Judge:
             found = self._flows[klass] = Flow(self.project, klass)
         return found
 
-    def plays_another_role(self, klass: Klass) -> bool:
-        """Whether a class holds instances of a class that it derives from.
-
-        A multi-step backend that subclasses the leaf of which it holds one per step answers to
-        other callers than the leaf.
-        """
-        return self.view.in_steps(klass)
-
     def hooks(self, klass: Klass) -> list[Member]:
         """The methods that the engine or a wrapper calls on an instance of ``klass``.
 

@@ -139,7 +139,7 @@ def _is_test(path: Path, top: Path, targets: Sequence[Path]) -> bool:
 
 def _looks_like_test(path: Path) -> bool:
     return path.name.startswith(("test_", "conftest.")) or any(
-        part in {"test", "tests", "testing"} for part in (*path.parts[:-1], path.name)
+        part in {"test", "tests", "testing"} for part in path.parts
     )
 
 

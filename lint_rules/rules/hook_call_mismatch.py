@@ -52,7 +52,7 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             continue
         if not use.admits(klass, judge.view):
             continue
-        if judge.plays_another_role(klass) and klass not in use.typed.exact:
+        if judge.view.in_steps(klass) and klass not in use.typed.exact:
             continue
         if inside is not None and (
             not judge.wraps(inside, klass)

@@ -127,7 +127,7 @@ def _at_outvoted(judge: Judge, member: Member, parameter: str, having: list[Memb
 
 
 def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
-    if judge.plays_another_role(klass):
+    if judge.view.in_steps(klass):
         return
     for name, member in klass.own.items():
         function = member.function

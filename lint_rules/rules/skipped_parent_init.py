@@ -24,7 +24,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
         if not klass.complete or "__getattr__" in klass.members:
             continue
         yield from _skipped_init(judge, klass)
-        if not judge.plays_another_role(klass):
+        if not judge.view.in_steps(klass):
             yield from _skipped_state(judge, klass)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from mla_runtime.kernels.capability import Capability, capability_of, require
 from mla_runtime.kernels.flashinfer_library import FlashInferLibrary, accepts, load_library
-from mla_runtime.kernels.lse import canonical_lse, clear_empty_requests
+from mla_runtime.kernels.lse import canonical_lse, clear_empty_requests, finish_decode
 from mla_runtime.workspace import WorkspaceKind, workspace
 
 if TYPE_CHECKING:
@@ -113,14 +113,15 @@ class FlashInferBlockKernels:
             **options,
         )
         out, lse = result if return_lse else (result, None)
-        out = out.view(batch, q_len, heads, kv_lora_rank).to(out_dtype)
-        if lse is not None:
-            lse = canonical_lse(lse.view(batch * q_len, heads), base2=self._decode_base2)
-        if has_empty_rows:
-            cum_q = torch.arange(batch + 1, device=out.device, dtype=torch.int32) * q_len
-            flat, lse = clear_empty_requests(out.flatten(0, 1), lse, seq_lens, cum_q)
-            out = flat.view(out.shape)
-        return out, lse
+        return finish_decode(
+            out,
+            lse,
+            (batch, q_len, heads, kv_lora_rank),
+            seq_lens,
+            base2=self._decode_base2,
+            out_dtype=out_dtype,
+            has_empty_rows=has_empty_rows,
+        )
 
     def prefill(
         self,

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-__all__ = ["canonical_lse", "clear_empty_requests", "to_base2"]
+__all__ = ["canonical_lse", "clear_empty_requests", "finish_decode", "to_base2"]
 
 _EMPTY_BELOW = -1.0e4
 """FlashInfer's ragged kernels write -5e4 for a row without a key (``math.cuh``, 0.6.18)."""
@@ -43,3 +43,30 @@ def clear_empty_requests(
     # Not a product with zero: what the kernel left there may be NaN.
     out = out.masked_fill(empty[:, None, None], 0.0)
     return out, None if lse is None else lse.masked_fill(empty[:, None], -math.inf)
+
+
+def finish_decode(
+    out: torch.Tensor,
+    lse: torch.Tensor | None,
+    shape: tuple[int, int, int, int],
+    seq_lens: torch.Tensor,
+    *,
+    base2: bool,
+    out_dtype: torch.dtype,
+    has_empty_rows: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """What ``BlockKernels.decode`` returns, from what a library's decode gave.
+
+    ``shape`` is ``(B, q_len, H, kv_lora_rank)``, ``seq_lens`` is ``[B]`` and ``base2`` says in
+    which base the library counted. The output is ``[B, q_len, H, kv_lora_rank]`` in ``out_dtype``,
+    the natural LSE ``[B * q_len, H]``. No device sync.
+    """
+    batch, q_len, heads, _ = shape
+    out = out.view(shape).to(out_dtype)
+    if lse is not None:
+        lse = canonical_lse(lse.view(batch * q_len, heads), base2=base2)
+    if has_empty_rows:
+        cum_q = torch.arange(batch + 1, device=out.device, dtype=torch.int32) * q_len
+        flat, lse = clear_empty_requests(out.flatten(0, 1), lse, seq_lens, cum_q)
+        out = flat.view(shape)
+    return out, lse

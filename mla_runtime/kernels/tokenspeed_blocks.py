@@ -14,7 +14,7 @@ from mla_runtime.kernels.capability import (
     require,
 )
 from mla_runtime.kernels.flashinfer_library import accepts
-from mla_runtime.kernels.lse import canonical_lse, clear_empty_requests
+from mla_runtime.kernels.lse import canonical_lse, clear_empty_requests, finish_decode
 from mla_runtime.workspace import WorkspaceKind, workspace
 
 if TYPE_CHECKING:
@@ -112,14 +112,15 @@ class TokenspeedBlockKernels:
             **options,
         )
         out, lse = result if return_lse else (result, None)
-        out = out.view(batch, q_len, heads, kv_lora_rank).to(out_dtype)
-        if lse is not None:
-            lse = canonical_lse(lse.view(batch * q_len, heads), base2=True)
-        if has_empty_rows:
-            cum_q = torch.arange(batch + 1, device=out.device, dtype=torch.int32) * q_len
-            flat, lse = clear_empty_requests(out.flatten(0, 1), lse, seq_lens, cum_q)
-            out = flat.view(out.shape)
-        return out, lse
+        return finish_decode(
+            out,
+            lse,
+            (batch, q_len, heads, kv_lora_rank),
+            seq_lens,
+            base2=True,
+            out_dtype=out_dtype,
+            has_empty_rows=has_empty_rows,
+        )
 
     def prefill(
         self,
