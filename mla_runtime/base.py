@@ -20,7 +20,16 @@ __all__ = ["AttentionBackend"]
 Output = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
-@guard(flags={"needs_cpu_seq_lens": "any"})
+@guard(
+    flags={
+        "needs_cpu_seq_lens": "any",
+        "supports_cuda_graph": "all",
+        "data_type": "same",
+        "max_context_len": "same",
+        "req_to_token_pool": "same",
+        "token_to_kv_pool": "same",
+    }
+)
 class AttentionBackend:
     """Base of every backend; hooks per SGLang 0.5.23, ``layers/attention/base_attn_backend.py``.
 
@@ -31,6 +40,8 @@ class AttentionBackend:
 
     needs_cpu_seq_lens: bool = True
     """Whether the backend reads ``seq_lens_cpu``; an engine may skip the mirror otherwise."""
+    supports_cuda_graph: bool = False
+    """Whether the backend's decode, verify and draft passes can be captured as CUDA graphs."""
 
     @hook(phase="prefill", ensures=plans_every_extend_token)
     def init_forward_metadata(self, forward_batch: ForwardBatchLike) -> None:
@@ -81,6 +92,22 @@ class AttentionBackend:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Two attention states of disjoint keys as one: ``out[T, H, D]``, natural ``lse[T, H]``."""
         return merge_state(out_a, lse_a, out_b, lse_b)
+
+    def update_mamba_state_after_mtp_verify(
+        self,
+        last_correct_step_indices: torch.Tensor,
+        mamba_track_indices: torch.Tensor | None = None,
+        mamba_steps_to_track: torch.Tensor | None = None,
+        model: object = None,
+        req_pool_indices: torch.Tensor | None = None,
+    ) -> None:
+        """Set every recurrent state to what it was after the last accepted token of a verify.
+
+        ``last_correct_step_indices[B]``: that token's place among the request's draft tokens. A
+        backend that keeps no state per request has none to set. Per SGLang 0.5.23,
+        ``layers/attention/hybrid_linear_attn_backend.py``, where ``mamba_track_indices[B]`` and
+        ``mamba_steps_to_track[B]`` name state slots that keep a copy of a step, negative for none.
+        """
 
     def _planned_query_tokens(self) -> int | None:
         """Query tokens of the prefill that is planned; None where a backend plans by request."""

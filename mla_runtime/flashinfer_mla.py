@@ -65,6 +65,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     """
 
     needs_cpu_seq_lens: bool = True
+    supports_cuda_graph: bool = True
 
     def __init__(
         self,
