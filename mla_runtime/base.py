@@ -13,7 +13,12 @@ from mla_runtime.kernels.softmax import merge_state
 from mla_runtime.phase import Phase, phase_of
 
 if TYPE_CHECKING:
-    from mla_runtime.protocols import ForwardBatchLike, LayerLike
+    from mla_runtime.protocols import (
+        ForwardBatchLike,
+        KvPoolLike,
+        LayerLike,
+        ReqToTokenPoolLike,
+    )
 
 __all__ = ["AttentionBackend"]
 
@@ -42,6 +47,12 @@ class AttentionBackend:
     """Whether the backend reads ``seq_lens_cpu``; an engine may skip the mirror otherwise."""
     supports_cuda_graph: bool = False
     """Whether the backend's decode, verify and draft passes can be captured as CUDA graphs."""
+    data_type: torch.dtype | None = None
+    """dtype of the KV cache; None, like the next three, for a backend that reads none."""
+    max_context_len: int | None = None
+    """Tokens of the longest request."""
+    req_to_token_pool: ReqToTokenPoolLike | None = None
+    token_to_kv_pool: KvPoolLike | None = None
 
     @hook(phase="prefill", ensures=plans_every_extend_token)
     def init_forward_metadata(self, forward_batch: ForwardBatchLike) -> None:

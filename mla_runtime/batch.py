@@ -60,6 +60,10 @@ class ForwardBatch:
     prefix_chunk_num_tokens: Sequence[int] | None = None
     prefix_chunk_has_zero_kv: Sequence[bool] | None = None
     prefix_chunk_kv_indices: list[torch.Tensor] | None = None
+    tbo_children: list[ForwardBatch] | None = None
+    """The two micro-batches of a pass under two-batch overlap; None without."""
+    tbo_child_index: int | None = None
+    """Which of its parent's micro-batches this is; None for a whole batch."""
 
     @classmethod
     def extend(

@@ -34,7 +34,13 @@ from mla_runtime.settings import EngineSettings, MlaShape
 if TYPE_CHECKING:
     from mla_runtime.base import Output
     from mla_runtime.kernels.protocol import PagedMla, PlannedKernels
-    from mla_runtime.protocols import ForwardBatchLike, LayerLike, ModelRunnerLike
+    from mla_runtime.protocols import (
+        ForwardBatchLike,
+        KvPoolLike,
+        LayerLike,
+        ModelRunnerLike,
+        ReqToTokenPoolLike,
+    )
 
 __all__ = ["DecodeMetadata", "FlashInferMLAAttnBackend", "PrefillMetadata"]
 
@@ -66,6 +72,10 @@ class FlashInferMLAAttnBackend(AttentionBackend):
 
     needs_cpu_seq_lens: bool = True
     supports_cuda_graph: bool = True
+    data_type: torch.dtype
+    max_context_len: int
+    req_to_token_pool: ReqToTokenPoolLike
+    token_to_kv_pool: KvPoolLike
 
     def __init__(
         self,
