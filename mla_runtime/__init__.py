@@ -16,6 +16,8 @@ from mla_runtime.cutedsl_mla import CuteDslMLABackend
 from mla_runtime.errors import HookRefusedError
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
 from mla_runtime.graph_recorder import GraphRecorder, ReboundTensorError
+from mla_runtime.hybrid_attn import HybridAttnBackend
+from mla_runtime.hybrid_linear import HybridLinearAttnBackend
 from mla_runtime.indices_updater import (
     FlashInferMLAIndicesUpdaterDecode,
     FlashInferMLAIndicesUpdaterPrefill,
@@ -23,6 +25,7 @@ from mla_runtime.indices_updater import (
 from mla_runtime.kernels.capability import KernelUnavailableError
 from mla_runtime.latent_heads import LatentHeads
 from mla_runtime.layer import MlaAttention
+from mla_runtime.micro_batches import split_batch
 from mla_runtime.mla_core import MlaCore, plan_form
 from mla_runtime.multi_step_draft import (
     CuteDslMLAMultiStepDraftBackend,
@@ -38,6 +41,7 @@ from mla_runtime.settings import EngineSettings
 from mla_runtime.tokenspeed_mla import TokenspeedMLABackend
 from mla_runtime.torch_mla import TorchMLABackend
 from mla_runtime.trtllm_mla import TRTLLMMLABackend
+from mla_runtime.two_batch_overlap import TboAttnBackend
 
 __all__ = [
     "AttentionBackend",
@@ -55,6 +59,8 @@ __all__ = [
     "ForwardMode",
     "GraphRecorder",
     "HookRefusedError",
+    "HybridAttnBackend",
+    "HybridLinearAttnBackend",
     "KernelUnavailableError",
     "LatentHeads",
     "MlaAttention",
@@ -67,6 +73,7 @@ __all__ = [
     "SlotAllocator",
     "TRTLLMMLABackend",
     "TRTLLMMLAMultiStepDraftBackend",
+    "TboAttnBackend",
     "TokenspeedMLABackend",
     "TokenspeedMLAMultiStepDraftBackend",
     "TorchMLABackend",
@@ -76,4 +83,5 @@ __all__ = [
     "create_backend",
     "create_draft_backend",
     "plan_form",
+    "split_batch",
 ]
