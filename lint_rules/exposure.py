@@ -27,7 +27,9 @@ from lint_rules.facts import (
     Write,
     dotted,
 )
+from lint_rules.handing import Target, asked_by, method_value
 from lint_rules.link import Klass, Member, Project, is_abstract, kind_of, shape
+from lint_rules.routed import declares_routes
 from lint_rules.types import Scope, Typed, Types
 from lint_rules.uses import Use, UseKind
 from mla_guard.drift import signature_of
@@ -37,7 +39,10 @@ __all__ = ["Delegation", "Exposure", "View", "Wrapper", "constant_of"]
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A wrapper's method hands a call or read of ``name`` to held backends ``attrs``."""
+    """A wrapper's method hands a call or read of ``name`` to held backends ``attrs``.
+
+    ``delegated``: by the guard's ``delegate``, which drops what the contract lets it drop.
+    """
 
     name: str
     attrs: frozenset[str]
@@ -47,6 +52,7 @@ class Delegation:
     cond: int
     call: Call | None
     optional: bool
+    delegated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +197,10 @@ class View:
         return scope.klass is not None and scope.klass.root in self.types.roots
 
     def _uses_in(self, scope: Scope) -> Iterator[Use]:
-        bound: dict[str, list[tuple[Expr, str]]] = {}
+        bound: dict[str, list[Target]] = {}
         for event in scope.function.events:
             if isinstance(event, Bind):
-                target = _method_value(event.value)
+                target = method_value(event.value)
                 if target is not None:
                     bound.setdefault(event.name, []).append(target)
             elif isinstance(event, Read):
@@ -206,20 +212,12 @@ class View:
                         event.caught,
                     )  # fmt: skip
             elif isinstance(event, CallEvent):
-                func = event.call.func
-                targets = (
-                    [(func.value, func.name)]
-                    if isinstance(func, Attr)
-                    else bound.get(func.id, [])
-                    if isinstance(func, Name)
-                    else []
-                )
-                for base, name in targets:
-                    typed = self._single(scope, base)
+                for target, call in asked_by(event.call, bound):
+                    typed = self._single(scope, target.base)
                     if typed is not None:
                         yield Use(
-                            name, "call", base, typed, scope, event.line, event.cond,
-                            event.caught, event.call,
+                            target.name, "read" if call is None else "call", target.base, typed,
+                            scope, event.line, event.cond, event.caught, call, target.delegated,
                         )  # fmt: skip
 
     def _single(self, scope: Scope, base: Expr) -> Typed | None:
@@ -337,14 +335,19 @@ class View:
 
     @cached_property
     def wrappers(self) -> list[Wrapper]:
-        """Every backend that hands at least one hook of its own name to a backend it holds."""
+        """Every backend that hands at least one hook of its own name to a backend it holds.
+
+        So is one that declares where it routes hooks to.
+        """
         found: list[Wrapper] = []
         for klass in self.backends:
             wrapper = Wrapper(klass, self.types.held(klass))
             if not wrapper.held:
                 continue
             wrapper.delegations = list(self._delegations(wrapper))
-            if any(d.name == d.scope.function.name and d.call for d in wrapper.delegations):
+            if declares_routes(klass) or any(
+                d.name == d.scope.function.name and d.call for d in wrapper.delegations
+            ):
                 found.append(wrapper)
         return found
 
@@ -363,28 +366,20 @@ class View:
             if member.owner is wrapper.klass.root:
                 continue
             scope = self.types.scope(member.owner, member.function)
-            bound: dict[str, tuple[Expr, str, bool]] = {}
+            bound: dict[str, list[Target]] = {}
             for event in member.function.events:
                 if isinstance(event, Bind):
-                    target = _method_value(event.value)
+                    target = method_value(event.value)
                     if target is not None:
-                        probing = isinstance(event.value, Call)
-                        bound[event.name] = (*target, probing)
+                        bound[event.name] = [target]
                 elif isinstance(event, CallEvent):
-                    func = event.call.func
-                    optional = event.caught
-                    if isinstance(func, Attr):
-                        base, name = func.value, func.name
-                    elif isinstance(func, Name) and func.id in bound:
-                        base, name, probing = bound[func.id]
-                        optional |= probing
-                    else:
-                        continue
-                    attrs = self.provenance(wrapper, base, scope)
-                    if attrs:
-                        yield Delegation(
-                            name, attrs, base, scope, event.line, event.cond, event.call, optional
-                        )
+                    for target, call in asked_by(event.call, bound):
+                        attrs = self.provenance(wrapper, target.base, scope)
+                        if attrs:
+                            yield Delegation(
+                                target.name, attrs, target.base, scope, event.line, event.cond,
+                                call, event.caught or target.probed, target.delegated,
+                            )  # fmt: skip
                 elif isinstance(event, Read):
                     attrs = self.provenance(wrapper, event.value, scope)
                     if attrs:
@@ -590,20 +585,6 @@ def _union(parts: Iterator[frozenset[str]]) -> frozenset[str]:
     for part in parts:
         result |= part
     return result
-
-
-def _method_value(value: Expr) -> tuple[Expr, str] | None:
-    """``(x, "hook")`` for ``x.hook`` and ``getattr(x, "hook"[, default])``."""
-    if isinstance(value, Attr):
-        return value.value, value.name
-    if (
-        isinstance(value, Call)
-        and value.func == Name("getattr")
-        and len(value.args) >= 2
-        and isinstance(value.args[1], Const)
-    ):
-        return value.args[0], value.args[1].text[1:-1]
-    return None
 
 
 def _constant_return(member: Member) -> bool | None:

@@ -62,7 +62,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag="(", gc=False):
 
 
 class Const(msgspec.Struct, frozen=True, array_like=True, tag="k", gc=False):
-    """A literal; ``text`` is its ``repr``."""
+    """A literal; ``text`` is its ``repr``, of a dict its source."""
 
     text: str
 
@@ -105,9 +105,10 @@ class Item(msgspec.Struct, frozen=True, array_like=True, tag="i", gc=False):
 
 
 class Opaque(msgspec.Struct, frozen=True, array_like=True, tag="?", gc=False):
-    """Something not modelled; ``key`` keeps two of them apart."""
+    """Something not modelled; ``key`` keeps two of them apart, ``values`` are those of a dict."""
 
     key: int
+    values: tuple[Expr, ...] = ()
 
 
 Expr: TypeAlias = (
@@ -204,7 +205,10 @@ class ClassAttr(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ClassFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A class; ``qualname`` is dotted inside the file, ``bases`` are dotted names or empty."""
+    """A class; ``qualname`` is dotted inside the file, ``bases`` are dotted names or empty.
+
+    ``marks`` are the decorators that are calls, with those of their keywords that are dicts.
+    """
 
     qualname: str
     line: int
@@ -212,6 +216,7 @@ class ClassFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     decorators: tuple[str, ...]
     attrs: tuple[ClassAttr, ...]
     methods: tuple[Function, ...]
+    marks: tuple[Call, ...] = ()
 
 
 class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):

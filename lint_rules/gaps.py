@@ -9,6 +9,7 @@ from lint_rules.conditions import atoms, formula
 from lint_rules.exposure import Exposure, View, Wrapper, constant_of
 from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.routed import declares_routes, routes_of
 from lint_rules.uses import Use
 from mla_guard.drift import Call as Arguments
 from mla_guard.drift import binding_errors
@@ -64,7 +65,7 @@ def is_guarded(use: Use) -> bool:
     """Whether the use is a probe, or happens only after one for the same name."""
     if use.kind == "probe" or use.caught:
         return True
-    if use.call is not None and isinstance(use.call.func, Name):
+    if use.call is not None and isinstance(use.call.func, Name) and not use.delegated:
         return True
     asked: Expr = Call(Name("hasattr"), (use.base, Const(repr(use.name))))
     return any(asked in atoms(formula(part)) for part in use.scope.path_of(use.cond))
@@ -88,7 +89,10 @@ def gaps(view: View) -> Iterator[Gap]:
         if not wrapper.composes:
             continue
         strange = foreign(view, wrapper)
+        routed = declares_routes(wrapper.klass)
         for name in sorted(view.uses):
+            if routed and _has_routes(view, wrapper, name):
+                continue
             gap = _gap(view, wrapper, name, strange)
             if gap is not None:
                 found[wrapper.klass, name] = gap
@@ -176,6 +180,16 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     ):
         return gap
     return None
+
+
+def _has_routes(view: View, wrapper: Wrapper, name: str) -> bool:
+    """Whether the declared routes, or that there is none for it, settle what becomes of a name."""
+    root = wrapper.klass.root
+    return (
+        name in routes_of(wrapper.klass)
+        or (root is not None and name in root.members)
+        or any(k.method(name) is not None for k in wrapper.inner(view))
+    )
 
 
 def _related(view: View, a: Klass, b: Klass) -> bool:

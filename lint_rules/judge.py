@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
 from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
-from lint_rules.link import Klass, Member, Project, kind_of
+from lint_rules.link import Klass, Member, Project, kind_of, shape
 from lint_rules.places import Places
+from lint_rules.uses import Use
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
+from mla_guard.dropping import reduced
 
 __all__ = ["Judge"]
 
@@ -110,6 +113,21 @@ class Judge:
             and not name.startswith("_")
         ]
 
+    def refused(self, use: Use, klass: Klass, member: Member) -> tuple[str, ...]:
+        """Why ``member``, as a ``klass`` has it, does not accept the call of ``use``."""
+        assert use.call is not None
+        assert member.function is not None
+        call, mine = arguments(use.call), shape(member.function)
+        errors = binding_errors(mine, call)
+        if errors and use.delegated:
+            promises = [
+                (shape(m.function), optional_arguments(m.function))
+                for k in klass.mro
+                if (m := k.own.get(use.name)) is not None and m.function is not None
+            ]
+            return () if reduced(mine, call, promises) is not None else errors
+        return errors
+
     def calls_between(
         self, override: Member, promise: Shape, mine: Shape
     ) -> list[tuple[str, int, Call]]:
@@ -123,6 +141,8 @@ class Judge:
                 continue
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)
+                if use.delegated and not self.refused(use, klass, override):
+                    continue
                 if _breaks(promise, mine, call):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:

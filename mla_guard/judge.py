@@ -21,6 +21,7 @@ from .contract import (
 from .diagnostic import Diagnostic, Place, Related
 from .drift import Shape, binding_errors, drift, promised
 from .handed import SUPER, handed
+from .routes import ROUTES
 from .words import call_mismatch, missing_hook, signature_drift
 
 __all__ = ["class_breaches", "class_place", "clauses_of", "contract_drift", "held_to"]
@@ -36,7 +37,7 @@ def class_place(cls: type) -> Place:
 
 
 def class_breaches(cls: type) -> list[Diagnostic]:
-    """Every breach of ``cls`` as the class of an instance: required hooks and signatures."""
+    """Every breach of ``cls`` as the class of an instance: required hooks, signatures, routes."""
     found: list[Diagnostic] = []
     for name, declared in declarations(cls).items():
         resolved = resolve(cls, name)
@@ -48,6 +49,10 @@ def class_breaches(cls: type) -> list[Diagnostic]:
         elif name not in _own_protocol(cls):
             found += _drifted(cls, name, owner, attribute, declared)
             found += _super_breaches(cls, name)
+    if hasattr(cls, ROUTES):
+        from .routed import class_breaches_of_routes  # few classes declare any
+
+        found += class_breaches_of_routes(cls)
     return found
 
 

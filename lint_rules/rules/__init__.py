@@ -14,6 +14,7 @@ from lint_rules.rules import (
     unexposed_wrapper_attribute,
     unexposed_wrapper_hook,
     unguarded_attribute,
+    wrapper_route_drift,
 )
 from mla_guard.diagnostic import Diagnostic
 
@@ -28,4 +29,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA301": unexposed_wrapper_hook.check,
     "MLA302": unexposed_wrapper_attribute.check,
     "MLA303": over_promising_delegation.check,
+    "MLA304": wrapper_route_drift.check,
 }

@@ -59,7 +59,7 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
         ):
             continue  # not written for such a backend, or for holding one of its own kind
-        errors = binding_errors(shape(member.function), call)
+        errors = judge.refused(use, klass, member)
         if not errors:
             binding += 1
         elif member not in failing:
@@ -111,7 +111,10 @@ def _refused(
 
 def _called_as(use: Use, name: str) -> str:
     assert use.call is not None
-    return use.call.func.id if isinstance(use.call.func, Name) else name
+    func = use.call.func
+    if isinstance(func, Attr) and use.delegated:
+        return func.name
+    return func.id if isinstance(func, Name) else name
 
 
 def _promised(klass: Klass, member: Member, call: Call) -> bool:

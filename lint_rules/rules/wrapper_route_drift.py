@@ -1,0 +1,47 @@
+"""MLA304: declared routes that the base, the wrapper's code or what it can hold contradicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lint_rules.judge import Judge
+from lint_rules.link import Klass
+from lint_rules.routed import declares_routes, hooks_of, routed
+from mla_guard.diagnostic import Diagnostic
+from mla_guard.route_breaches import (
+    Promise,
+    Routed,
+    breaches_with_children,
+    class_route_breaches,
+)
+
+__all__ = ["check"]
+
+
+def check(judge: Judge) -> Iterator[Diagnostic]:
+    for klass in judge.view.backends:
+        if declares_routes(klass) and (found := routed(klass, judge.places)) is not None:
+            yield from class_route_breaches(found)
+            yield from _with_children(judge, klass, found)
+
+
+def _with_children(judge: Judge, klass: Klass, found: Routed) -> Iterator[Diagnostic]:
+    wrapper = judge.view.wrapper(klass)
+    inner = wrapper.inner(judge.view) if wrapper is not None else []
+    hooks: dict[str, Promise] = {}
+    for held in inner:
+        for name, promise in hooks_of(held, judge.places).items():
+            hooks.setdefault(name, promise)
+
+    def has(name: str) -> bool:
+        """Whether one of them may have the name: what cannot be known counts as having it."""
+        return not inner or any(
+            name in held.members
+            or name in held.stored
+            or any(attr.name == name for k in held.mro for attr in k.facts.attrs)
+            or "__getattr__" in held.members
+            or not held.complete
+            for held in inner
+        )
+
+    yield from breaches_with_children(found, hooks, has)
