@@ -23,6 +23,17 @@ from mla_runtime.indices_updater import (
 from mla_runtime.kernels.capability import KernelUnavailableError
 from mla_runtime.latent_heads import LatentHeads
 from mla_runtime.layer import MlaAttention
+from mla_runtime.linear.backend import LinearAttnBackend
+from mla_runtime.linear.gates import lightning_slopes
+from mla_runtime.linear.gdn import GDNAttnBackend
+from mla_runtime.linear.kda import KDAAttnBackend
+from mla_runtime.linear.layer import LinearAttentionLayer
+from mla_runtime.linear.lightning import LightningAttnBackend
+from mla_runtime.linear.state_pool import (
+    HybridReqToTokenPool,
+    LinearStatePool,
+    LinearStateShape,
+)
 from mla_runtime.mla_core import MlaCore, plan_form
 from mla_runtime.multi_step_draft import (
     CuteDslMLAMultiStepDraftBackend,
@@ -53,10 +64,18 @@ __all__ = [
     "FlashInferMhaChunkKVRunner",
     "ForwardBatch",
     "ForwardMode",
+    "GDNAttnBackend",
     "GraphRecorder",
     "HookRefusedError",
+    "HybridReqToTokenPool",
+    "KDAAttnBackend",
     "KernelUnavailableError",
     "LatentHeads",
+    "LightningAttnBackend",
+    "LinearAttentionLayer",
+    "LinearAttnBackend",
+    "LinearStatePool",
+    "LinearStateShape",
     "MlaAttention",
     "MlaCore",
     "MlaKvPool",
@@ -75,5 +94,6 @@ __all__ = [
     "captured_prefill",
     "create_backend",
     "create_draft_backend",
+    "lightning_slopes",
     "plan_form",
 ]
