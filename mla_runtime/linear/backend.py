@@ -11,10 +11,11 @@ from mla_runtime.base import AttentionBackend
 from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.errors import refusal
 from mla_runtime.lengths import draft_token_num
+from mla_runtime.linear.contracts import gives_every_request_a_state
 from mla_runtime.linear.delta_rule import DeltaInputs
 from mla_runtime.linear.kernels import linear_kernels
-from mla_runtime.linear.layer_inputs import projections, split_projections
-from mla_runtime.linear.metadata import plan, refill
+from mla_runtime.linear.layer_inputs import mixed_projections, split_heads
+from mla_runtime.linear.metadata import kind_of, plan, refill
 from mla_runtime.linear.short_conv import short_conv
 from mla_runtime.linear.state_pool import HybridReqToTokenPool
 from mla_runtime.phase import Phase, phase_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from mla_runtime.linear.kernels import LinearKernels
     from mla_runtime.linear.layer import LinearLayerLike
-    from mla_runtime.linear.layer_inputs import Projections
     from mla_runtime.linear.metadata import LinearMetadata
     from mla_runtime.protocols import ForwardBatchLike, LayerLike, ModelRunnerLike
 
@@ -69,7 +69,7 @@ class LinearAttnBackend(AttentionBackend):
         """The plan of the last target verify, whatever was planned since."""
         self.captured_plans: CapturedGraphs[LinearMetadata] = CapturedGraphs()
 
-    @hook(phase=("prefill", "verify"), requires="req_to_token_pool")
+    @hook(phase=("prefill", "decode", "verify"), ensures=gives_every_request_a_state)
     def init_forward_metadata(self, forward_batch: ForwardBatchLike) -> None:
         """Plan one eager pass; a batch without requests plans nothing.
 
@@ -77,11 +77,11 @@ class LinearAttnBackend(AttentionBackend):
             HookRefusedError: a draft extend, or a target verify without verify buffers.
             ValueError: the batch lacks the lengths of its phase, or drafts a tree.
         """
-        phase = self._served(forward_batch, "init_forward_metadata")
+        self._served(forward_batch, "init_forward_metadata")
         if forward_batch.batch_size == 0:
             self.forward_metadata = None
             return
-        self._remember(plan(forward_batch, phase, self.req_to_token_pool, self.settings))
+        self._remember(plan(forward_batch, self.req_to_token_pool, self.settings))
 
     def init_cuda_graph_state(
         self, max_bs: int, max_num_tokens: int, kv_indices_buf: torch.Tensor | None = None
@@ -117,7 +117,7 @@ class LinearAttnBackend(AttentionBackend):
             phase,
             forward_batch.batch_size,
             in_capture,
-            lambda: plan(forward_batch, phase, self.req_to_token_pool, self.settings),
+            lambda: plan(forward_batch, self.req_to_token_pool, self.settings),
         )
         refill(metadata, forward_batch, self.req_to_token_pool, self.settings)
         self._remember(metadata)
@@ -194,11 +194,12 @@ class LinearAttnBackend(AttentionBackend):
             ValueError: an input is missing, of another size, or not this family's.
         """
         linear, batch = self._arguments(layer, forward_batch)
-        phase = phase_of(batch.forward_mode)
-        if phase is Phase.IDLE:
-            v = projections(linear, q, k, v, mixed_qkv)[2]
-            return torch.zeros_like(v)
-        run = self.forward_decode if phase is Phase.DECODE else self.forward_extend
+        if phase_of(batch.forward_mode) is Phase.IDLE:
+            mixed = mixed_projections(linear, q, k, v, mixed_qkv)
+            return self._nothing(linear, mixed)
+        run = self.forward_decode
+        if kind_of(batch) is not Phase.DECODE:
+            run = self.forward_extend
         return run(q, k, v, layer, batch, save_kv_cache, mixed_qkv=mixed_qkv, a=a, b=b, **kwargs)
 
     def forward_decode(
@@ -219,9 +220,8 @@ class LinearAttnBackend(AttentionBackend):
         """One token per request, from its state and into it; arguments as in ``forward``."""
         self._refuse_rope(q_rope, k_rope)
         linear, batch = self._arguments(layer, forward_batch)
-        qkv = projections(linear, q, k, v, mixed_qkv)
-        phases = (Phase.DECODE, Phase.IDLE)
-        return self._attend("forward_decode", phases, batch, linear, qkv, a, b, save_kv_cache)
+        mixed = mixed_projections(linear, q, k, v, mixed_qkv)
+        return self._attend("forward_decode", batch, linear, mixed, a, b, save_kv_cache)
 
     def forward_extend(
         self,
@@ -241,9 +241,8 @@ class LinearAttnBackend(AttentionBackend):
         """Prefill, fresh or continued, and target verify; arguments as in ``forward``."""
         self._refuse_rope(q_rope, k_rope)
         linear, batch = self._arguments(layer, forward_batch)
-        qkv = projections(linear, q, k, v, mixed_qkv)
-        phases = (Phase.EXTEND, Phase.TARGET_VERIFY)
-        return self._attend("forward_extend", phases, batch, linear, qkv, a, b, save_kv_cache)
+        mixed = mixed_projections(linear, q, k, v, mixed_qkv)
+        return self._attend("forward_extend", batch, linear, mixed, a, b, save_kv_cache)
 
     def _inputs(
         self,
@@ -260,18 +259,17 @@ class LinearAttnBackend(AttentionBackend):
     def _attend(
         self,
         hook: str,
-        phases: tuple[Phase, ...],
         forward_batch: ForwardBatchLike,
         layer: LinearLayerLike,
-        qkv: Projections,
+        mixed: torch.Tensor,
         a: torch.Tensor | None,
         b: torch.Tensor | None,
         save_kv_cache: bool,
     ) -> torch.Tensor:
-        tokens = qkv[0].shape[0]
-        if tokens == 0:
-            return qkv[2]
-        metadata = self._planned(hook, phases, forward_batch, tokens)
+        tokens = mixed.shape[0]
+        if tokens == 0 and forward_batch.batch_size == 0:
+            return self._nothing(layer, mixed)
+        metadata = self._planned(forward_batch, tokens, hook)
         pool = self.req_to_token_pool.mamba_pool
         pool.check_layer(layer)
         index = pool.index_of(layer.layer_id)
@@ -280,28 +278,16 @@ class LinearAttnBackend(AttentionBackend):
         is_verify = metadata.phase is Phase.TARGET_VERIFY
 
         if layer.conv_weights is not None:
-            mixed, window, windows = short_conv(
-                torch.cat(qkv, dim=-1),
-                layer.conv_weights,
-                layer.bias,
-                pool.conv[index, slots].masked_fill(fresh, 0.0),
-                sequences,
+            before = pool.conv[index, slots].masked_fill(fresh, 0.0)
+            mixed, after, every = short_conv(
+                mixed, layer.conv_weights, layer.bias, before, sequences
             )
-            qkv = split_projections(layer, mixed)
             if save_kv_cache and is_verify:
-                pool.keep_windows(index, rows, windows)
+                pool.keep_windows(index, rows, every)
             elif save_kv_cache:
-                pool.conv[index, slots] = window.to(pool.conv.dtype)
+                pool.conv[index, slots] = after.to(pool.conv.dtype)
 
-        q, k, v = qkv
-        inputs = self._inputs(
-            layer,
-            q.view(tokens, layer.num_q_heads, layer.head_q_dim),
-            k.view(tokens, layer.num_k_heads, layer.head_k_dim),
-            v.view(tokens, layer.num_v_heads, layer.head_v_dim),
-            a,
-            b,
-        )
+        inputs = self._inputs(layer, *split_heads(layer, mixed), a, b)
         initial = pool.temporal[index, slots].masked_fill(fresh[..., None], 0.0)
         if metadata.phase is Phase.EXTEND:
             out, final = self.kernels.chunked(inputs, initial, sequences)
@@ -315,29 +301,38 @@ class LinearAttnBackend(AttentionBackend):
             pool.temporal[index, slots] = final.to(pool.temporal.dtype)
         return out.flatten(1)
 
-    def _planned(
-        self, hook: str, phases: tuple[Phase, ...], forward_batch: ForwardBatchLike, tokens: int
-    ) -> LinearMetadata:
-        phase = self._served(forward_batch, hook)
-        metadata = self.forward_metadata
-        planned = (
-            "nothing"
-            if metadata is None
-            else f"{metadata.phase.value} of {metadata.sequences.tokens} tokens"
-        )
-        if phase not in phases:
+    def _nothing(self, layer: LinearLayerLike, mixed: torch.Tensor) -> torch.Tensor:
+        """The output of rows without a request."""
+        return mixed.new_zeros(mixed.shape[0], layer.num_v_heads * layer.head_v_dim)
+
+    def _planned(self, forward_batch: ForwardBatchLike, tokens: int, hook: str) -> LinearMetadata:
+        """The plan of this batch, never that of another kind or size."""
+        kind = self._served(forward_batch, hook)
+        if (kind is Phase.DECODE) is not (hook == "forward_decode"):
             raise refusal(
                 self,
                 hook,
                 f"the batch is {forward_batch.forward_mode.name}",
                 "call forward, which chooses by the batch",
             )
-        if metadata is None or metadata.phase is not phase or metadata.sequences.tokens != tokens:
+        metadata = self.forward_metadata
+        if (
+            metadata is None
+            or metadata.phase is not kind
+            or metadata.batch_size != forward_batch.batch_size
+            or metadata.sequences.tokens != tokens
+        ):
+            planned = (
+                "nothing"
+                if metadata is None
+                else f"{metadata.phase.value} of {metadata.sequences.tokens} tokens of "
+                f"{metadata.batch_size} requests"
+            )
             raise refusal(
                 self,
                 hook,
                 f"{planned} is planned, and the {forward_batch.forward_mode.name} batch has "
-                f"{tokens} tokens",
+                f"{tokens} tokens of {forward_batch.batch_size} requests",
                 "call init_forward_metadata with this batch first",
             )
         return metadata
@@ -348,8 +343,8 @@ class LinearAttnBackend(AttentionBackend):
             self.verify_metadata = metadata
 
     def _served(self, forward_batch: ForwardBatchLike, hook: str) -> Phase:
-        """The batch's phase; refuses what a recurrent state cannot serve."""
-        phase = phase_of(forward_batch.forward_mode)
+        """The batch's kind of pass; refuses what recurrent states cannot serve."""
+        phase = kind_of(forward_batch)
         if phase is Phase.DRAFT_EXTEND:
             raise refusal(
                 self,

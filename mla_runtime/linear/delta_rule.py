@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mla_runtime.linear.gates import wide
+from mla_runtime.linear.precision import wide
 
 if TYPE_CHECKING:
     from mla_runtime.linear.sequences import Sequences
@@ -48,7 +48,8 @@ class DeltaInputs:
 
     def per_value_head(self, x: torch.Tensor) -> torch.Tensor:
         """``q`` or ``k`` repeated for the value heads that share it: ``[T, H_v, K]``."""
-        return x.repeat_interleave(self.v.shape[1] // x.shape[1], dim=1)
+        shared = self.v.shape[1] // x.shape[1]
+        return x if shared == 1 else x.repeat_interleave(shared, dim=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,9 @@ def chunked(
     kept = from_start[:, :, -1, :, None]
 
     outs = []
-    for end, rows in zip(accumulate(map(len, active)), active, strict=True):
-        here = slice(end - len(rows), end)
+    for end, count in zip(accumulate(map(len, active)), map(len, active), strict=True):
+        here = slice(end - count, end)
+        rows = request[here]
         before = state[rows]
         written = fresh[here] if erased is None else fresh[here] - erased[here] @ before
         outs.append(q_start[here] @ before + seen[here] @ written)

@@ -7,15 +7,12 @@ import math
 import torch
 from torch.nn.functional import softplus
 
-__all__ = ["gated_log_decay", "l2_normalized", "lightning_slopes", "wide"]
+from mla_runtime.linear.precision import wide
+
+__all__ = ["gated_log_decay", "l2_normalized", "lightning_slopes"]
 
 L2_EPS = 1e-6
 """Added to the squared norm, as in fla-core 0.6.0, ``modules/norm/l2norm.py``."""
-
-
-def wide(x: torch.Tensor) -> torch.Tensor:
-    """In the dtype in which states are kept: float32, or float64 for a float64 input."""
-    return x if x.dtype == torch.float64 else x.float()
 
 
 def lightning_slopes(num_heads: int, layer_index: int, num_layers: int) -> torch.Tensor:

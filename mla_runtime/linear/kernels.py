@@ -64,5 +64,14 @@ class TorchLinearKernels:
 
 
 def linear_kernels(device: torch.device) -> LinearKernels:
-    """fla-core's kernels on a CUDA device where it is installed, the torch reference elsewhere."""
-    return TorchLinearKernels()
+    """fla-core's kernels on a CUDA device where it is installed, the torch reference elsewhere.
+
+    Raises:
+        KernelUnavailableError: a CUDA device with a release of fla-core that is not supported.
+    """
+    if device.type != "cuda":
+        return TorchLinearKernels()
+    from mla_runtime.linear.fla_kernels import FlaLinearKernels, installed_version, load_fla
+
+    version = installed_version()
+    return TorchLinearKernels() if version is None else FlaLinearKernels(load_fla(version))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mla_runtime.linear.backend import LinearAttnBackend
 from mla_runtime.linear.delta_rule import DeltaInputs
-from mla_runtime.linear.gates import wide
+from mla_runtime.linear.precision import wide
 
 if TYPE_CHECKING:
     import torch

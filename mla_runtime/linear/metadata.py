@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mla_runtime.protocols import ForwardBatchLike
     from mla_runtime.settings import EngineSettings
 
-__all__ = ["LinearMetadata", "plan", "refill"]
+__all__ = ["LinearMetadata", "kind_of", "plan", "refill"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +37,26 @@ class LinearMetadata:
         return self.sequences.count
 
 
+def kind_of(forward_batch: ForwardBatchLike) -> Phase:
+    """The phase of a batch; an idle pass is a decode of padding rows."""
+    phase = phase_of(forward_batch.forward_mode)
+    return Phase.DECODE if phase is Phase.IDLE else phase
+
+
 def plan(
-    forward_batch: ForwardBatchLike,
-    phase: Phase,
-    pool: HybridReqToTokenPool,
-    settings: EngineSettings,
+    forward_batch: ForwardBatchLike, pool: HybridReqToTokenPool, settings: EngineSettings
 ) -> LinearMetadata:
     """The plan of a batch, without reading the device.
 
     Raises:
         ValueError: the batch lacks the lengths of its phase, or drafts a tree (``topk > 1``).
     """
-    _, queries = query_lens(forward_batch, phase, settings)
+    kind = kind_of(forward_batch)
+    _, queries = query_lens(forward_batch, kind, settings)
     lens = [queries] * forward_batch.batch_size if isinstance(queries, int) else queries.tolist()
     sequences = Sequences.of(lens, forward_batch.req_pool_indices.device)
-    return LinearMetadata(
-        phase, sequences, *_rows(forward_batch, phase, pool, settings, sequences.tokens)
-    )
+    rows = _rows(forward_batch, pool, settings, sequences.tokens)
+    return LinearMetadata(kind, sequences, *rows)
 
 
 def refill(
@@ -67,15 +70,14 @@ def refill(
     Raises:
         ValueError: the batch has another number of tokens per request.
     """
-    phase = phase_of(forward_batch.forward_mode)
-    queries, _ = query_lens(forward_batch, phase, settings)
+    queries, _ = query_lens(forward_batch, metadata.phase, settings)
     captured = metadata.sequences.longest
     if queries != captured:
         raise ValueError(
-            f"the {phase.value} graph was captured with {captured} tokens per request; the batch "
-            f"has {queries}"
+            f"the {metadata.phase.value} graph was captured with {captured} tokens per request; "
+            f"the batch has {queries}"
         )
-    rows = _rows(forward_batch, phase, pool, settings, metadata.sequences.tokens)
+    rows = _rows(forward_batch, pool, settings, metadata.sequences.tokens)
     kept = (metadata.state_indices, metadata.has_initial_state, metadata.verify_rows)
     for buffer, value in zip(kept, rows, strict=True):
         buffer.copy_(value)
@@ -83,31 +85,34 @@ def refill(
 
 def _rows(
     forward_batch: ForwardBatchLike,
-    phase: Phase,
     pool: HybridReqToTokenPool,
     settings: EngineSettings,
     tokens: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    queries, _ = query_lens(forward_batch, phase, settings)
+    kind = kind_of(forward_batch)
+    queries, _ = query_lens(forward_batch, kind, settings)
     before = forward_batch.seq_lens
-    if phase is not Phase.TARGET_VERIFY:
+    if kind is not Phase.TARGET_VERIFY:
         before = before - queries
     requests = forward_batch.req_pool_indices.long()
-    slots = pool.get_mamba_indices(requests).long()
-    is_real = ~_padding(forward_batch, phase, queries, tokens)
-    slots = torch.where(is_real, slots, 0)
-    return slots, (before > 0) & (slots > 0), torch.where(is_real, requests + 1, 0)
+    padding = _padding(forward_batch, queries, tokens)
+    slots = pool.get_mamba_indices(requests).long().masked_fill(padding, 0)
+    rows = (requests + 1).masked_fill(padding, 0)
+    return slots, (before > 0) & (slots > 0), rows
 
 
 def _padding(
-    forward_batch: ForwardBatchLike, phase: Phase, queries: torch.Tensor | int, tokens: int
+    forward_batch: ForwardBatchLike, queries: torch.Tensor | int, tokens: int
 ) -> torch.Tensor:
     """Rows without a request, bool ``[B]``: those whose tokens are written to KV slot 0.
 
-    A padding row names some request, so its state slot must not be looked up.
+    A padding row names some request all the same, whose state must be left alone.
+
+    Raises:
+        ValueError: not one slot per token.
     """
-    if phase is Phase.IDLE:
-        return torch.ones_like(forward_batch.seq_lens, dtype=torch.bool)
+    if phase_of(forward_batch.forward_mode) is Phase.IDLE:
+        return torch.ones_like(forward_batch.req_pool_indices, dtype=torch.bool)
     if isinstance(queries, torch.Tensor):
         return queries == 0
     loc = forward_batch.out_cache_loc

@@ -25,6 +25,7 @@ class Sequences:
     lens: tuple[int, ...]
     cu_seqlens: torch.Tensor
     """``[0, cumsum(lens)]``, int64 ``[N + 1]``."""
+    cu_seqlens_cpu: torch.Tensor
     owner: torch.Tensor
     """The request of each token, int64 ``[T]``."""
 
@@ -39,9 +40,11 @@ class Sequences:
         if any(n < 0 for n in lens):
             raise ValueError(f"lens={list(lens)}; expected no negative number of tokens")
         counts = torch.tensor(lens, dtype=torch.int64)
+        cu_seqlens = torch.tensor([0, *accumulate(lens)], dtype=torch.int64)
         return cls(
             lens,
-            torch.tensor([0, *accumulate(lens)], dtype=torch.int64).to(device),
+            cu_seqlens.to(device),
+            cu_seqlens,
             torch.repeat_interleave(torch.arange(len(lens)), counts).to(device),
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import silu
 
-from mla_runtime.linear.gates import wide
+from mla_runtime.linear.precision import wide
 
 if TYPE_CHECKING:
     from mla_runtime.linear.sequences import Sequences

@@ -85,6 +85,7 @@ class LinearStatePool:
         self._index = {layer_id: i for i, layer_id in enumerate(layer_ids)}
         # Descending, so that the lowest slot is handed out first.
         self._free = list(range(size, 0, -1))
+        self._used: set[int] = set()
 
         layers = len(layer_ids)
         window = (shape.conv_dim, shape.conv_window)
@@ -125,20 +126,20 @@ class LinearStatePool:
             raise MemoryError(
                 f"{count} state slots are asked for, {len(self._free)} of {self.size} are free"
             )
-        return [self._free.pop() for _ in range(count)]
+        slots = [self._free.pop() for _ in range(count)]
+        self._used.update(slots)
+        return slots
 
     def free(self, slots: Sequence[int]) -> None:
         """Take slots back.
 
         Raises:
-            ValueError: a slot that does not exist, is free already, or is named twice.
+            ValueError: a slot that is not in use, or is named twice.
         """
-        wrong = [s for s in slots if not 1 <= s <= self.size or s in self._free]
-        if wrong or len(set(slots)) != len(slots):
-            raise ValueError(
-                f"free({list(slots)}): expected slots 1 to {self.size} that are in use, each once"
-                + (f"; {wrong} are not" if wrong else "")
-            )
+        self._check_used(slots, f"free({list(slots)})")
+        if len(set(slots)) != len(slots):
+            raise ValueError(f"free({list(slots)}): expected every slot once")
+        self._used.difference_update(slots)
         self._free.extend(slots)
 
     def copy(self, src_slots: Sequence[int], dst_slots: Sequence[int]) -> None:
@@ -147,17 +148,20 @@ class LinearStatePool:
         A prefix hit starts a request from the state that was kept after the prefix.
 
         Raises:
-            ValueError: not as many sources as destinations, or a slot that does not exist.
+            ValueError: not as many sources as destinations, or a slot that is not in use.
         """
-        wrong = [s for s in (*src_slots, *dst_slots) if not 1 <= s <= self.size]
-        if wrong or len(src_slots) != len(dst_slots):
-            raise ValueError(
-                f"copy({list(src_slots)}, {list(dst_slots)}): expected as many destinations as "
-                f"sources, slots 1 to {self.size}"
-            )
         src, dst = list(src_slots), list(dst_slots)
+        call = f"copy({src}, {dst})"
+        self._check_used([*src, *dst], call)
+        if len(src) != len(dst):
+            raise ValueError(f"{call}: expected as many destinations as sources")
         self.conv[:, dst] = self.conv[:, src]
         self.temporal[:, dst] = self.temporal[:, src]
+
+    def _check_used(self, slots: Sequence[int], call: str) -> None:
+        unused = [s for s in slots if s not in self._used]
+        if unused:
+            raise ValueError(f"{call}: slots {unused} are not in use")
 
     def check_layer(self, layer: LinearLayerLike) -> None:
         """Refuse a layer whose state is of another size.
@@ -185,8 +189,16 @@ class LinearStatePool:
     def commit(self, slots: torch.Tensor, rows: torch.Tensor, steps: torch.Tensor) -> None:
         """Put step ``steps[i]`` of verify row ``rows[i]`` into slot ``slots[i]``, in every layer.
 
-        A negative step leaves its slot as it is. Nothing is read from the device.
+        A negative step leaves its slot as it is. Nothing is read from a GPU.
+
+        Raises:
+            ValueError: a step that the pool does not keep, where that can be seen without waiting.
         """
+        if steps.device.type == "cpu" and bool((steps >= self.draft_tokens).any()):
+            raise ValueError(
+                f"steps {steps.tolist()} are to be committed; the state pool keeps "
+                f"{self.draft_tokens} steps of a verify"
+            )
         slots = torch.where(steps >= 0, slots, 0)
         steps = steps.clamp(min=0)
         self.conv[:, slots] = self.intermediate_conv_window[:, rows, steps]
