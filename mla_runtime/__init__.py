@@ -25,6 +25,17 @@ from mla_runtime.indices_updater import (
 from mla_runtime.kernels.capability import KernelUnavailableError
 from mla_runtime.latent_heads import LatentHeads
 from mla_runtime.layer import MlaAttention
+from mla_runtime.linear.backend import LinearAttnBackend
+from mla_runtime.linear.gates import lightning_slopes
+from mla_runtime.linear.gdn import GDNAttnBackend
+from mla_runtime.linear.kda import KDAAttnBackend
+from mla_runtime.linear.layer import LinearAttentionLayer
+from mla_runtime.linear.lightning import LightningAttnBackend
+from mla_runtime.linear.state_pool import (
+    HybridReqToTokenPool,
+    LinearStatePool,
+    LinearStateShape,
+)
 from mla_runtime.micro_batches import split_batch
 from mla_runtime.mla_core import MlaCore, plan_form
 from mla_runtime.multi_step_draft import (
@@ -57,12 +68,20 @@ __all__ = [
     "FlashInferMhaChunkKVRunner",
     "ForwardBatch",
     "ForwardMode",
+    "GDNAttnBackend",
     "GraphRecorder",
     "HookRefusedError",
     "HybridAttnBackend",
     "HybridLinearAttnBackend",
+    "HybridReqToTokenPool",
+    "KDAAttnBackend",
     "KernelUnavailableError",
     "LatentHeads",
+    "LightningAttnBackend",
+    "LinearAttentionLayer",
+    "LinearAttnBackend",
+    "LinearStatePool",
+    "LinearStateShape",
     "MlaAttention",
     "MlaCore",
     "MlaKvPool",
@@ -82,6 +101,7 @@ __all__ = [
     "captured_prefill",
     "create_backend",
     "create_draft_backend",
+    "lightning_slopes",
     "plan_form",
     "split_batch",
 ]
