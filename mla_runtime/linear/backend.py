@@ -44,6 +44,7 @@ class LinearAttnBackend(AttentionBackend):
 
     needs_cpu_seq_lens: bool = False
     supports_cuda_graph: bool = True
+    req_to_token_pool: HybridReqToTokenPool
 
     def __init__(
         self, model_runner: ModelRunnerLike, *, kernels: LinearKernels | None = None
