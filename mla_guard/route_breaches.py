@@ -195,6 +195,8 @@ def _against_code(routed: Routed, name: str, route: Route) -> Iterator[Diagnosti
     touches, whole = touched(found, routed.children, routed.stored, routed.look)
     lost = [child for child in route.children if child not in touches]
     strange = sorted(touches.difference(route.children))
+    if not (lost and whole) and not strange:
+        return
     ends = [routed.own_end(name, route), routed.base_end(name)]
     if lost and whole:
         yield routed.breach(
