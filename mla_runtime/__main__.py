@@ -43,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         tbo=given.tbo,
         seed=given.seed,
     )
+    if options.device == "cpu":
+        torch.set_num_threads(1)  # a second thread waits longer on tensors this small than it helps
     try:
         warm(options)
         engine = TinyEngine(options)

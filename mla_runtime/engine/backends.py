@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mla_guard.tree import within
-from mla_runtime.create import create_backend, kernels_of
+from mla_runtime.create import LINEAR_BACKENDS, create_backend, kernels_of
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
 from mla_runtime.hybrid_attn import HybridAttnBackend
+from mla_runtime.hybrid_linear import HybridLinearAttnBackend
+from mla_runtime.linear.backend import LinearAttnBackend
 from mla_runtime.two_batch_overlap import TboAttnBackend
 
 if TYPE_CHECKING:
@@ -27,7 +29,13 @@ def compose_backend(options: EngineOptions, runner: ModelRunner) -> AttentionBac
 
 
 def _of_layers(options: EngineOptions, runner: ModelRunner) -> AttentionBackend:
-    return _of_passes(options, runner)
+    full_layers = [i for i, kind in enumerate(options.kinds) if kind == "mla"]
+    linear = options.linear_kind
+    if linear is None:
+        return _of_passes(options, runner)
+    return HybridLinearAttnBackend(
+        _of_passes(options, runner), LINEAR_BACKENDS[linear](runner), full_layers
+    )
 
 
 def _of_passes(options: EngineOptions, runner: ModelRunner) -> AttentionBackend:
@@ -42,6 +50,9 @@ def described(backend: AttentionBackend) -> str:
     """The classes of a backend and of what it wraps, and the kernel libraries under them."""
     everything = [backend, *within(backend)]
     classes = dict.fromkeys(type(b).__name__ for b in everything)
-    leaves = [b for b in everything if isinstance(b, FlashInferMLAAttnBackend)]
-    kernels = dict.fromkeys(kernels_of(leaf) for leaf in leaves)
+    kernels = dict.fromkeys(
+        kernels_of(b) if isinstance(b, FlashInferMLAAttnBackend) else b.kernels.name
+        for b in everything
+        if isinstance(b, (FlashInferMLAAttnBackend, LinearAttnBackend))
+    )
     return f"{' > '.join(classes)}, kernels: {', '.join(kernels)}"

@@ -10,8 +10,10 @@ import torch
 
 from mla_runtime.engine.backends import compose_backend
 from mla_runtime.engine.draft import DraftChain
+from mla_runtime.engine.linear_attention import state_shape
 from mla_runtime.engine.model import VOCAB_SIZE, TinyModel
 from mla_runtime.engine.requests import RequestTable
+from mla_runtime.linear.state_pool import HybridReqToTokenPool, LinearStatePool
 from mla_runtime.micro_batches import split_batch
 from mla_runtime.pool import MlaKvPool, ReqToTokenPool
 from mla_runtime.runner import MlaModelConfig, ModelRunner
@@ -51,7 +53,7 @@ class TinyEngine:
         chunk_capacity = options.requests * 16
         pages = options.requests * (-(-self.config.context_len // options.page_size))
         size = pages * options.page_size
-        req_to_token = ReqToTokenPool(options.requests, self.config.context_len, self.device)
+        req_to_token = self._request_pool()
         self.requests = RequestTable(req_to_token, size, options.page_size)
         runner = ModelRunner(
             self.config,
@@ -80,6 +82,25 @@ class TinyEngine:
             else None
         )
         self._generator = torch.Generator().manual_seed(options.seed)
+
+    def _request_pool(self) -> ReqToTokenPool:
+        """A row per request, and with linear layers a state slot."""
+        options, kind = self.options, self.options.linear_kind
+        if kind is None:
+            return ReqToTokenPool(options.requests, self.config.context_len, self.device)
+        states = LinearStatePool(
+            options.requests,
+            [i for i, k in enumerate(options.kinds) if k == kind],
+            state_shape(options, kind),
+            conv_dtype=options.dtype,
+            draft_tokens=options.draft_tokens,
+            requests=options.requests,
+            device=self.device,
+        )
+        pool = HybridReqToTokenPool(options.requests, self.config.context_len, states, self.device)
+        for request in range(options.requests):
+            pool.alloc_mamba_slot(request)
+        return pool
 
     def _pool(self, size: int, layers: int) -> MlaKvPool:
         options = self.options

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
+from mla_runtime.engine.linear_attention import LinearAttention
 from mla_runtime.layer import MlaAttention
 from mla_runtime.mla_core import MlaCore, plan_form
 
@@ -60,8 +61,14 @@ class TinyModel(nn.Module):
         self.chunk_capacity = chunk_capacity
         self.embedding = nn.Embedding(VOCAB_SIZE, HIDDEN_SIZE, dtype=dtype, device=device)
         self.blocks = nn.ModuleList(
-            TinyBlock(mla_attention(runner, layer_id), dtype, device)
-            for layer_id, _ in enumerate(options.kinds)
+            TinyBlock(
+                mla_attention(runner, layer_id)
+                if kind == "mla"
+                else LinearAttention(options, kind, layer_id, HIDDEN_SIZE),
+                dtype,
+                device,
+            )
+            for layer_id, kind in enumerate(options.kinds)
         )
         self.norm = nn.RMSNorm(HIDDEN_SIZE, eps=1e-6, dtype=dtype, device=device)
         self.head = nn.Linear(HIDDEN_SIZE, VOCAB_SIZE, bias=False, dtype=dtype, device=device)

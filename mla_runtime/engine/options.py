@@ -67,6 +67,11 @@ class EngineOptions:
         return layout.kinds(self.layers or layout.default_layers)
 
     @property
+    def linear_kind(self) -> str | None:
+        """The kind of its linear layers, None for a model without one."""
+        return next((kind for kind in self.kinds if kind != "mla"), None)
+
+    @property
     def draft_tokens(self) -> int:
         """Query tokens per request of a verify: the last token and what is drafted after it."""
         return (self.speculative or 3) + 1

@@ -13,6 +13,7 @@ from mla_runtime.engine.reference import DenseModel
 from mla_runtime.phase import ForwardMode
 
 if TYPE_CHECKING:
+    from mla_runtime.engine.model import ModelOutput
     from mla_runtime.engine.options import EngineOptions
 
 __all__ = ["PhaseReport", "phase_reports", "warm"]
@@ -31,24 +32,71 @@ class PhaseReport:
 
 def phase_reports(engine: TinyEngine) -> list[PhaseReport]:
     """The passes of a request's life, in order."""
-    options, life = engine.options, _Life(engine)
+    options, passes = engine.options, []
     many = [options.prompt + 3 * i for i in range(options.requests)]
     draft = [options.draft_tokens] * options.requests
     accepted = [1 + i % options.draft_tokens for i in range(options.requests)]
     one = [1] * options.requests
-    reports = [life.run("prefill", ForwardMode.EXTEND, engine.random_tokens(many))]
-    reports.append(
-        life.run("prefix-cached prefill", ForwardMode.EXTEND, engine.random_tokens(many))
-    )
-    reports.append(life.run("decode", ForwardMode.DECODE, engine.random_tokens(one)))
-    drafted = engine.random_tokens(draft)
-    reports.append(life.run("target verify", ForwardMode.TARGET_VERIFY, drafted, accepted))
-    reports.append(life.run("decode after verify", ForwardMode.DECODE, engine.random_tokens(one)))
-    if set(options.kinds) == {"mla"}:
+    extend, decode, verify = ForwardMode.EXTEND, ForwardMode.DECODE, ForwardMode.TARGET_VERIFY
+    passes.append(_run(engine, "prefill", extend, engine.random_tokens(many)))
+    passes.append(_run(engine, "prefix-cached prefill", extend, engine.random_tokens(many)))
+    passes.append(_run(engine, "decode", decode, engine.random_tokens(one)))
+    passes.append(_run(engine, "target verify", verify, engine.random_tokens(draft), accepted))
+    passes.append(_run(engine, "decode after verify", decode, engine.random_tokens(one)))
+    if options.linear_kind is None:
         # A draft model's layers are full attention, and so are those of a draft extend.
         new = engine.random_tokens(accepted)
-        reports.append(life.run("draft extend", ForwardMode.DRAFT_EXTEND_V2, new))
-    return reports
+        passes.append(_run(engine, "draft extend", ForwardMode.DRAFT_EXTEND_V2, new))
+    # From the last to the first: earlier sequences begin the later ones.
+    reference = DenseModel(engine.model)
+    return [one_pass.report(reference) for one_pass in reversed(passes)][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What one pass put out for the tokens ``new``, after ``before``, of every request."""
+
+    phase: str
+    output: ModelOutput
+    before: list[list[int]]
+    new: list[list[int]]
+    seconds: float
+
+    def report(self, reference: DenseModel) -> PhaseReport:
+        expected = [
+            reference.logits(before + new)[len(before) :]
+            for before, new in zip(self.before, self.new, strict=True)
+        ]
+        logits = self.output.logits
+        return PhaseReport(
+            self.phase,
+            self.output.form.name,
+            logits.shape[0],
+            relative_error(logits, torch.cat(expected)),
+            logits.shape[0] / self.seconds,
+        )
+
+
+def _run(
+    engine: TinyEngine,
+    phase: str,
+    mode: ForwardMode,
+    new: list[list[int]],
+    keep: list[int] | None = None,
+) -> _Pass:
+    """One pass over every request, of whose tokens ``keep`` are kept, all where it is None."""
+    before = [list(sequence) for sequence in engine.requests.sequences]
+    start = engine.now()
+    output = engine.forward(mode, new)
+    seconds = engine.now() - start
+    kept = new
+    if keep is not None:
+        engine.backend.update_mamba_state_after_mtp_verify(
+            torch.tensor(keep, device=engine.device) - 1
+        )
+        kept = [tokens[:count] for tokens, count in zip(new, keep, strict=True)]
+    engine.requests.append(kept)
+    return _Pass(phase, output, before, new, seconds)
 
 
 def warm(options: EngineOptions) -> None:
