@@ -24,7 +24,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
     for klass in judge.view.backends:
         if declares_routes(klass) and (found := routed(klass, judge.places)) is not None:
             breaches = [*class_route_breaches(found), *_with_children(judge, klass, found)]
-            by_class[klass] = {d.message.removeprefix(found.name): d for d in breaches}
+            by_class[klass] = {d.message.removeprefix(f"{found.name} "): d for d in breaches}
     for klass, said in by_class.items():
         for what, breach in said.items():
             if not any(what in by_class.get(parent, ()) for parent in klass.mro[1:]):

@@ -1,4 +1,4 @@
-"""A wrapper whose declared routes hold, and the ways in which they may not; for guard and linter."""
+"""A wrapper whose declared routes hold, and how they may not: faults for guard and linter."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ CASES = (
             ("    }\n\n    def __init__(self, prefill", "    }]\n\n    def __init__(self, prefill"),
         ),
         (
-            "Phases.__mla_routes__ is [{'needs_lens': {'any': ('prefill', 'decode')}, 'captures..., "
-            "expected a dict of names to routes",
+            "Phases.__mla_routes__ is [{'needs_lens': {'any': ('prefill', 'decode')}, "
+            "'captures..., expected a dict of names to routes",
         ),
     ),
     _entry(

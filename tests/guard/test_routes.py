@@ -79,7 +79,7 @@ def test_a_finding_points_at_both_ends(load: Load) -> None:
     assert breach.symbol == "Phases.needs_lens"
     assert [(r.place, r.message) for r in breach.related] == [
         (
-            Place(path, 59, 7),
+            Place(path, 61, 7),
             "Phases routes needs_lens to any of self.prefill and self.decode",
         ),
         (Place(path, 8, 5), "AttentionBackend.needs_lens is declared here"),

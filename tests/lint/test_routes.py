@@ -218,17 +218,17 @@ class Wrapper(AttentionBackend):
         (
             '"other"',
             'delegate(self.inner, "chunk", batch, ragged)',
-            [(29, 13, "chunk(batch, <value>) does not bind to Leaf.chunk(batch)")],
+            [(31, 13, "chunk(batch, ragged) does not bind to Leaf.chunk(batch)")],
         ),
         (
             '"ragged"',
             'delegate(self.inner, "chunk", batch, ragged, 3)',
-            [(29, 13, "chunk(<3>) does not bind to Leaf.chunk(batch)")],
+            [(31, 13, "chunk(batch, ragged, ...) does not bind to Leaf.chunk(batch)")],
         ),
         (
             '"ragged"',
             "self.inner.chunk(batch, ragged)",
-            [(29, 24, "chunk(<2>) does not bind to Leaf.chunk(batch)")],
+            [(31, 24, "chunk(batch, ragged) does not bind to Leaf.chunk(batch)")],
         ),
     ],
 )
