@@ -105,21 +105,23 @@ class Wrapper:
 
     def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
-        found: set[Klass] = set()
-        for attr, typed in self.held.items():
-            needed = view.needed(self, attr)
-            found.update(
-                klass
-                for klass in view.kinds(self, attr) or typed.possible
-                if not klass.is_a(self.klass)
-                and klass is not klass.root
-                and view.in_role(klass, typed)
-                and (
-                    view.wrapper(klass) is not None
-                    or all(view.exposure(klass, name).kind != "absent" for name in needed)
-                )
-            )
+        found = {klass for attr in self.held for klass in self.inside(view, attr)}
         return sorted(found, key=lambda k: (k.path, k.line))
+
+    def inside(self, view: View, attr: str) -> list[Klass]:
+        """The classes that one held attribute can be of, as :meth:`inner` has them."""
+        typed, needed = self.held[attr], view.needed(self, attr)
+        return [
+            klass
+            for klass in view.kinds(self, attr) or typed.possible
+            if not klass.is_a(self.klass)
+            and klass is not klass.root
+            and view.in_role(klass, typed)
+            and (
+                view.wrapper(klass) is not None
+                or all(view.exposure(klass, name).kind != "absent" for name in needed)
+            )
+        ]
 
 
 class View:

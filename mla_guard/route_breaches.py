@@ -216,13 +216,14 @@ def _against_code(routed: Routed, name: str, route: Route) -> Iterator[Diagnosti
 
 
 def _undefined(routed: Routed, name: str, route: Route, default: Definition | None) -> Diagnostic:
-    wins = "there is none: AttributeError"
+    wins, instead = "there is none: AttributeError", "remove the route"
     if default is not None:
         wins = f"silently the default of {default.symbol.rpartition('.')[0]} instead"
+        instead = "route it to 'base' where the default is right"
     return routed.breach(
         f"{routed.name} routes {name} to {route} but does not define it: {wins}",
         [routed.base_end(name)],
-        f"Define {name} on {routed.name}, or route it to 'base' where the default is right.",
+        f"Define {name} on {routed.name}, or {instead}.",
     )
 
 

@@ -62,7 +62,7 @@ def _without_backend(routed: Routed, instance: object) -> Iterator[Diagnostic]:
         if value is not MISSING and family_members(instance, value):
             continue
         names = [name for name, route in routes.items() if route and child in route.children]
-        found = "it does not exist" if value is MISSING else f"it is a {type(value).__name__}"
+        found = "it does not exist" if value is MISSING else f"it is of type {type(value).__name__}"
         yield routed.breach(
             f"{routed.name} holds no {routed.base} in self.{child}, to which it routes "
             f"{', '.join(names)}: {found}",

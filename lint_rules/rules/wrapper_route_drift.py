@@ -19,10 +19,16 @@ __all__ = ["check"]
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
+    """Every breach, on the topmost class that has it."""
+    by_class: dict[Klass, dict[str, Diagnostic]] = {}
     for klass in judge.view.backends:
         if declares_routes(klass) and (found := routed(klass, judge.places)) is not None:
-            yield from class_route_breaches(found)
-            yield from _with_children(judge, klass, found)
+            breaches = [*class_route_breaches(found), *_with_children(judge, klass, found)]
+            by_class[klass] = {d.message.removeprefix(f"{found.name} "): d for d in breaches}
+    for klass, said in by_class.items():
+        for what, breach in said.items():
+            if not any(what in by_class.get(parent, ()) for parent in klass.mro[1:]):
+                yield breach
 
 
 def _with_children(judge: Judge, klass: Klass, found: Routed) -> Iterator[Diagnostic]:

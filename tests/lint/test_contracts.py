@@ -12,16 +12,16 @@ from mla_guard.cli import main
 
 ROOT = """\
 AttentionBackend  engine/base.py:6
-  init_forward_metadata(forward_batch): required; 5 of 8 classes define it
+  init_forward_metadata(forward_batch): required; 6 of 9 classes define it
   forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): \
-required; 7 of 8 classes define it
+required; 8 of 9 classes define it
   forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): \
-required; 7 of 8 classes define it
-  init_cuda_graph_state(max_bs): required; 6 of 8 classes define it
-  forward(q, k, v, layer, forward_batch, save_kv_cache=...): has a default; 0 of 8 classes define it
+required; 8 of 9 classes define it
+  init_cuda_graph_state(max_bs): required; 7 of 9 classes define it
+  forward(q, k, v, layer, forward_batch, save_kv_cache=...): has a default; 0 of 9 classes define it
   init_mha_chunk_metadata(forward_batch, disable_flashinfer_ragged=...) or \
-init_mha_chunk_metadata(forward_batch): not declared, but asked for; 4 of 8 classes define it
-  replay_cuda_graph(bs, seq_lens): not declared, but asked for; 5 of 8 classes define it
+init_mha_chunk_metadata(forward_batch): not declared, but asked for; 5 of 9 classes define it
+  replay_cuda_graph(bs, seq_lens): not declared, but asked for; 5 of 9 classes define it
 """
 WRAPPER = """\
 TwoBatchBackend < AttentionBackend  engine/wrappers.py:67
@@ -39,6 +39,7 @@ MATRIX = """\
 FlashInferMLABackend   I  I  I  I  i  I  I
 FlashMLABackend        i  I  i  I  i  i  i
 HybridLinearBackend    d  d  d  d  i  d  d
+PhaseBackend           d  d  d  d  i  d  .
 SlidingWindowBackend   d  d  d  d  i  d  d
 TRTLLMMLABackend       i  I  I  i  i  I  i
 TokenspeedMLABackend   i  i  I  i  i  i  i
@@ -46,6 +47,34 @@ TritonBackend          I  I  I  I  i  .  I
 TwoBatchBackend        d  d  d  d  i  .  d
 
 I implements  i inherits  d delegates  r raises only  . absent
+
+  1  init_forward_metadata
+  2  forward_decode
+  3  forward_extend
+  4  init_cuda_graph_state
+  5  forward
+  6  init_mha_chunk_metadata
+
+                                                      1  2  3  4  5  6
+PhaseBackend.prefill_backend > FlashInferMLABackend   I  -  I  I  b  I
+PhaseBackend.prefill_backend > FlashMLABackend        i  -  i  I  b  i
+PhaseBackend.prefill_backend > TokenspeedMLABackend   i  -  I  i  b  i
+PhaseBackend.prefill_backend > TritonBackend          I  -  I  I  b  .
+PhaseBackend.prefill_backend > TRTLLMMLABackend       i  -  I  i  b  I
+PhaseBackend.prefill_backend > HybridLinearBackend    I  -  I  I  b  I
+PhaseBackend.prefill_backend > SlidingWindowBackend   I  -  I  I  b  I
+PhaseBackend.prefill_backend > TwoBatchBackend        I  -  I  I  b  .
+PhaseBackend.decode_backend > FlashInferMLABackend    I  I  -  I  b  -
+PhaseBackend.decode_backend > FlashMLABackend         i  I  -  I  b  -
+PhaseBackend.decode_backend > TokenspeedMLABackend    i  i  -  i  b  -
+PhaseBackend.decode_backend > TritonBackend           I  I  -  I  b  -
+PhaseBackend.decode_backend > TRTLLMMLABackend        i  I  -  i  b  -
+PhaseBackend.decode_backend > HybridLinearBackend     I  I  -  I  b  -
+PhaseBackend.decode_backend > SlidingWindowBackend    I  I  -  I  b  -
+PhaseBackend.decode_backend > TwoBatchBackend         I  I  -  I  b  -
+
+I reaches an implementation there  i reaches an inherited one  r reaches one that only raises
+. reaches nothing  - not routed to this child  s the wrapper's own  b the base's  ? no route
 """
 
 

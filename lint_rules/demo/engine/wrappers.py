@@ -64,6 +64,33 @@ class SlidingWindowBackend(AttentionBackend):
         return inner.forward_extend(q, k, v, layer, forward_batch, save_kv_cache)
 
 
+class TwoBatchBackend(AttentionBackend):
+    """Overlaps the communication of one half of a batch with the computation of the other."""
+
+    def __init__(self, primary: AttentionBackend, children: list[AttentionBackend]):
+        self.primary = primary
+        self.children = children
+
+    def init_forward_metadata(self, forward_batch):
+        self.primary.init_forward_metadata(forward_batch)
+        for child, half in zip(self.children, forward_batch.halves):
+            child.init_forward_metadata(half)
+
+    def init_cuda_graph_state(self, max_bs):
+        self.primary.init_cuda_graph_state(max_bs)
+        for child in self.children:
+            child.init_cuda_graph_state(max_bs)
+
+    def replay_cuda_graph(self, bs, seq_lens):
+        self.primary.replay_cuda_graph(bs, seq_lens)
+
+    def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        return self.primary.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)
+
+    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        return self.primary.forward_extend(q, k, v, layer, forward_batch, save_kv_cache)
+
+
 class PhaseBackend(AttentionBackend):
     """One backend for prefill, one for decode."""
 
@@ -100,30 +127,3 @@ class PhaseBackend(AttentionBackend):
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return self.prefill_backend.forward_extend(q, k, v, layer, forward_batch, save_kv_cache)
-
-
-class TwoBatchBackend(AttentionBackend):
-    """Overlaps the communication of one half of a batch with the computation of the other."""
-
-    def __init__(self, primary: AttentionBackend, children: list[AttentionBackend]):
-        self.primary = primary
-        self.children = children
-
-    def init_forward_metadata(self, forward_batch):
-        self.primary.init_forward_metadata(forward_batch)
-        for child, half in zip(self.children, forward_batch.halves):
-            child.init_forward_metadata(half)
-
-    def init_cuda_graph_state(self, max_bs):
-        self.primary.init_cuda_graph_state(max_bs)
-        for child in self.children:
-            child.init_cuda_graph_state(max_bs)
-
-    def replay_cuda_graph(self, bs, seq_lens):
-        self.primary.replay_cuda_graph(bs, seq_lens)
-
-    def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return self.primary.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)
-
-    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return self.primary.forward_extend(q, k, v, layer, forward_batch, save_kv_cache)
