@@ -105,14 +105,17 @@ def _after_convolution(
     heads: tuple[int, int],
     sizes: tuple[int, int],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Query, key and value heads, float64: convolved from zeros, SiLU, the first two normalised."""
+    """Query, key and value heads, float64: convolved from zeros, SiLU, the first two normalised.
+
+    One zero more than the convolution needs, so that no token is no special case.
+    """
     channels, width = weights.shape
     convolved = torch.nn.functional.conv1d(
-        torch.nn.functional.pad(mixed_qkv.double().T, (width - 1, 0)),
+        torch.nn.functional.pad(mixed_qkv.double().T, (width, 0)),
         weights.double()[:, None],
         None if bias is None else bias.double(),
         groups=channels,
-    ).T
+    ).T[1:]
     activated = convolved / (1.0 + torch.exp(-convolved))
     keys = heads[0] * sizes[0]
     q = activated[:, :keys].reshape(-1, heads[0], sizes[0])
