@@ -59,6 +59,14 @@ class PlainChunks(PagedOnly):
         pass
 
 
+class OwnFlags(PagedOnly):
+    """Answers every attribute with an object of its own."""
+
+    def __init__(self, runner: Any) -> None:
+        for name in ("data_type", "max_context_len", "req_to_token_pool", "token_to_kv_pool"):
+            setattr(self, name, object())
+
+
 Leaf = Callable[[Any], AttentionBackend]
 LEAVES: dict[str, Leaf] = {**BACKENDS, "paged only": PagedOnly, "plain chunks": PlainChunks}
 HOOKS = tuple(contract_of(AttentionBackend).hooks)
@@ -92,7 +100,7 @@ def tree_of(chain: tuple[str, ...], leaf: str, mode: str = "prefill") -> Node:
 
     Every leaf notes its calls and does no work; where it serves graphs, their state is there.
     """
-    tree = _build(chain, world_of(leaf), LEAVES[leaf], mode)
+    tree = _build(chain, world_of(leaf), {**LEAVES, "flags": OwnFlags}[leaf], mode)
     for node in tree.leaves():
         _record(node)
     if tree.backend.supports_cuda_graph:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mla_runtime import AttentionBackend, ForwardBatch, ForwardMode
+import mla_runtime
+from lint_rules.chains import chains
+from lint_rules.config import Config
+from lint_rules.run import read_project
+from mla_guard import HookContractError
+from mla_runtime import (
+    AttentionBackend,
+    ForwardBatch,
+    ForwardMode,
+    HybridAttnBackend,
+    HybridLinearAttnBackend,
+    TboAttnBackend,
+)
 from tests.runtime.composites import (
     FULL_LAYER,
     HOOKS,
@@ -19,10 +33,12 @@ from tests.runtime.composites import (
     WRAPPERS,
     Case,
     Node,
+    PagedOnly,
     PlainChunks,
     batches,
     served,
     tree_of,
+    world_of,
 )
 
 CHAINS = [(outer, *inner) for outer in WRAPPERS for inner in [(), *((w,) for w in WRAPPERS)]]
@@ -117,3 +133,124 @@ def assert_asked(
         assert received == target
     if buffers:  # one planner's: two cannot share a buffer
         assert [b for b in buffers if b is not None] == [given["kv_indices_buf"]]
+
+
+def test_the_printed_table_is_what_happens() -> None:
+    """``mla-guard contract --matrix mla_runtime``: a dash is never asked, every other cell is.
+
+    The table leaves out wrappers in wrappers of their own kind.
+    """
+    reached = {
+        (row, hook)
+        for chain in CHAINS
+        if len(set(chain)) == len(chain)
+        for spec in ("prefill", "decode")
+        for row, hook in _reached(tree_of(chain, "torch", spec))
+    }
+    printed = set()
+    project = read_project([Path(mla_runtime.__file__).parent], Config())[1]
+    for chain in chains(project.view, project.view.backends):
+        row = tuple((klass.name, child) for klass, child in chain.steps)
+        if chain.leaf.name == "TorchMLABackend":
+            printed |= {(row, h) for h, cell in chain.cells.items() if cell != "-" and h in HOOKS}
+    assert reached == printed
+
+
+def _reached(tree: Node) -> Iterator[tuple[tuple[tuple[str, str], ...], str]]:
+    """The leaves that some call of a hook reaches, each as the way to it through attributes."""
+    ways = {id(leaf): way for leaf, way in _ways(tree)}
+    for hook, mode in product(HOOKS, MODES):
+        for batch, layer in product(batches(mode), LAYERS):
+            for leaf, _ in served(tree, hook, Case(batch, layer)):
+                yield ways[id(leaf)], hook
+
+
+def _ways(node: Node) -> Iterator[tuple[Node, tuple[tuple[str, str], ...]]]:
+    attributes = {
+        "full": "full_attn_backend", "linear": "linear_attn_backend", "0": "children",
+        "prefill": "prefill_backend", "decode": "decode_backend", "1": "children",
+    }  # fmt: skip
+    if not node.parts:
+        yield node, ()
+    for role, part in node.parts.items():
+        step = type(node.backend).__name__, attributes.get(role, role)
+        for leaf, way in _ways(part):
+            yield leaf, (step, *way)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=" > ".join)
+def test_flags_come_from_the_right_child(chain: tuple[str, ...]) -> None:
+    tree = tree_of(chain, "flags")
+    node = tree
+    while node.parts:
+        node = next(
+            node.parts[role] for role in ("full", "decode", "primary") if role in node.parts
+        )
+    for name in ("data_type", "max_context_len", "req_to_token_pool", "token_to_kv_pool"):
+        assert getattr(tree.backend, name) is getattr(node.backend, name)
+
+
+@pytest.mark.parametrize("values", list(product([False, True], repeat=2)))
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_needs_are_joined_and_capabilities_shared(wrapper: str, values: tuple[bool, bool]) -> None:
+    def child(value: bool) -> AttentionBackend:
+        backend = PagedOnly(world_of("torch").runner)
+        backend.needs_cpu_seq_lens = backend.supports_cuda_graph = value
+        return backend
+
+    first, second = map(child, values)
+    wrapped: dict[str, AttentionBackend] = {
+        "hybrid linear": HybridLinearAttnBackend(first, second, [0]),
+        "hybrid attn": HybridAttnBackend(first, second),
+        "tbo": TboAttnBackend(first, [second, second]),
+    }
+    assert wrapped[wrapper].needs_cpu_seq_lens is any(values)
+    assert wrapped[wrapper].supports_cuda_graph is all(values)
+
+
+@pytest.mark.parametrize("children", [0, 1, 3])
+def test_overlap_takes_two_children(children: int) -> None:
+    backend = PagedOnly(world_of("torch").runner)
+    with pytest.raises(ValueError, match=f"{children} children; expected one per micro-batch, two"):
+        TboAttnBackend(backend, [backend] * children)
+
+
+def test_overlap_refuses_children_that_pad_otherwise() -> None:
+    class PadsWithZero(PagedOnly):
+        def get_cuda_graph_seq_len_fill_value(self) -> int:
+            return 0
+
+    runner = world_of("torch").runner
+    with pytest.raises(ValueError, match=r"is 1 for the primary backend and \[1, 0\] for its"):
+        TboAttnBackend(PagedOnly(runner), [PagedOnly(runner), PadsWithZero(runner)])
+
+
+def test_the_split_names_its_two_modes() -> None:
+    backend = PagedOnly(world_of("torch").runner)
+    with pytest.raises(ValueError, match="'both'; expected 'prefill' or 'decode'"):
+        HybridAttnBackend(backend, backend, "both")  # type: ignore[arg-type]
+
+
+def test_a_hook_of_a_child_without_a_route_is_refused_at_construction() -> None:
+    class Remembers(PagedOnly):
+        def forget_request(self, request: int) -> None:
+            pass
+
+    runner = world_of("torch").runner
+    with pytest.raises(HookContractError, match="declares no route for forget_request") as refused:
+        HybridAttnBackend(PagedOnly(runner), Remembers(runner))
+    assert [d.code for d in refused.value.diagnostics] == ["MLA304"]
+
+
+def test_the_replay_of_a_graph_in_halves_splits_its_batch() -> None:
+    tree = tree_of(("tbo",), "torch")
+    whole, halved, _ = batches(ForwardMode.DECODE)
+    for captured, replayed in ((halved, ["primary", "0", "1"]), (whole, ["primary"])):
+        tree.backend.init_forward_metadata_out_graph(captured, in_capture=True)
+        for node in tree.leaves():
+            node.calls.clear()
+        tree.backend.init_forward_metadata_out_graph(whole, in_capture=False)
+        got = {role: node.calls[0][1][0] for role, node in tree.parts.items() if node.calls}
+        assert list(got) == replayed
+        if len(got) > 1:
+            assert [got[r].req_pool_indices.tolist() for r in "01"] == [[0], [1, 2]]
