@@ -123,6 +123,18 @@ class TinyEngine:
             for count in counts
         ]
 
+    def take_prefix(self, source: int, target: int) -> None:
+        """A prefix hit: ``target`` goes on from all that ``source`` has read.
+
+        Raises:
+            ValueError: the last page of ``source`` is not full.
+        """
+        self.requests.share(source, target)
+        pool = self.requests.req_to_token
+        if isinstance(pool, HybridReqToTokenPool):
+            slots = pool.get_mamba_indices(torch.tensor([source, target])).tolist()
+            pool.mamba_pool.copy(slots[:1], slots[1:])
+
     @torch.inference_mode()
     def forward(self, mode: ForwardMode, tokens: Sequence[Sequence[int]]) -> ModelOutput:
         """One pass over every request's new tokens; what of them is kept is for the caller."""

@@ -50,6 +50,22 @@ class RequestTable:
             self._slots[request] = slots
             table[request, : len(slots)] = torch.tensor(slots, dtype=torch.int32)
 
+    def share(self, source: int, target: int) -> None:
+        """Let ``target`` begin with all that ``source`` has read, over the same pages.
+
+        Raises:
+            ValueError: the last page of ``source`` is not full, and would be written by both.
+        """
+        length = len(self.sequences[source])
+        if length % self.allocator.page_size:
+            raise ValueError(
+                f"request {source} has {length} tokens; only full pages of "
+                f"{self.allocator.page_size} can be shared"
+            )
+        self.allocator.free(self._slots[target])
+        self._slots[target] = self._slots[source][:length]
+        self.sequences[target] = list(self.sequences[source])
+
     def batch(
         self, mode: ForwardMode, before: Sequence[int], counts: Sequence[int]
     ) -> ForwardBatch:
