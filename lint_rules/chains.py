@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lint_rules.exposure import View, Wrapper
 from lint_rules.link import Klass, is_abstract
-from lint_rules.routed import declares_routes, routes_of
+from lint_rules.routed import children_of, declares_routes, routes_of
 
 __all__ = ["LEGEND", "Chain", "chains"]
 
@@ -63,13 +63,11 @@ def _names(wrappers: Iterable[Wrapper]) -> list[str]:
 def _inside(
     view: View, wrapper: Wrapper, deeper: bool = True
 ) -> Iterator[tuple[tuple[tuple[Klass, str], ...], Klass]]:
-    routes = routes_of(wrapper.klass).values()
-    children = dict.fromkeys(c for route in routes if route is not None for c in route.children)
-    for child in children:
+    for child in children_of(wrapper.klass):
         for klass in wrapper.inside(view, child) if child in wrapper.held else ():
             step = (wrapper.klass, child)
             nested = view.wrapper(klass) if declares_routes(klass) else None
-            if nested is None:
+            if nested is None or not children_of(klass):
                 yield (step,), klass
             elif deeper:
                 for steps, leaf in _inside(view, nested, deeper=False):

@@ -38,6 +38,7 @@ __all__ = [
     "Seq",
     "Write",
     "dotted",
+    "last_name",
     "roots_of",
 ]
 
@@ -252,6 +253,13 @@ def dotted(expr: Expr) -> str:
     if not isinstance(expr, Name):
         return ""
     return ".".join([expr.id, *reversed(parts)])
+
+
+def last_name(expr: Expr) -> str:
+    """What a called expression is called by: ``f`` for ``f`` and for ``module.f``."""
+    if isinstance(expr, Name):
+        return expr.id
+    return expr.name if isinstance(expr, Attr) else ""
 
 
 def roots_of(expr: Expr) -> str:

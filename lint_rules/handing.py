@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lint_rules.facts import Attr, Call, Const, Expr, Name
+from lint_rules.facts import Attr, Call, Const, Expr, Name, last_name
 
 __all__ = ["Target", "asked_by", "method_value"]
 
@@ -33,7 +33,7 @@ def method_value(value: Expr) -> Target | None:
     if isinstance(value, Call) and (name := _named(value)) is not None:
         if value.func == Name("getattr"):
             return Target(value.args[0], name, probed=True)
-        if _last(value.func) == "route":
+        if last_name(value.func) == "route":
             return Target(value.args[0], name, delegated=True)
     return None
 
@@ -46,7 +46,7 @@ def asked_by(
     An attribute, a local of ``bound``, or what ``delegate`` and ``route`` are told.
     """
     func = call.func
-    last = _last(func)
+    last = last_name(func)
     name = _named(call) if last in ("delegate", "route") else None
     if name is not None:
         target = Target(call.args[0], name, delegated=True)
@@ -65,9 +65,3 @@ def _named(call: Call) -> str | None:
         return None
     said = ast.literal_eval(call.args[1].text)
     return said if isinstance(said, str) else None
-
-
-def _last(func: Expr) -> str:
-    if isinstance(func, Name):
-        return func.id
-    return func.name if isinstance(func, Attr) else ""

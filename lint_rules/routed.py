@@ -23,6 +23,7 @@ from lint_rules.facts import (
     Read,
     Seq,
     Write,
+    last_name,
 )
 from lint_rules.link import Klass, Member
 from lint_rules.places import Places
@@ -31,7 +32,7 @@ from mla_guard.route_breaches import Promise, Routed
 from mla_guard.routes import ROUTES, Declared, Route, merged, read_routes
 from mla_guard.touched import Definition, Reach, reach
 
-__all__ = ["declares_routes", "hooks_of", "routed", "routes_of"]
+__all__ = ["children_of", "declares_routes", "hooks_of", "routed", "routes_of"]
 
 
 def declares_routes(klass: Klass) -> bool:
@@ -42,6 +43,12 @@ def declares_routes(klass: Klass) -> bool:
 def routes_of(klass: Klass) -> dict[str, Route | None]:
     """The routes of a class by name; None for a malformed one."""
     return merged([_declared(k) for k in _saying(klass)])
+
+
+def children_of(klass: Klass) -> list[str]:
+    """The attributes that the routes of a class name, in their order."""
+    routes = [route for route in routes_of(klass).values() if route is not None]
+    return list(dict.fromkeys(child for route in routes for child in route.children))
 
 
 def routed(klass: Klass, places: Places) -> Routed | None:
@@ -188,12 +195,6 @@ def _values(expr: Expr | None, me: Name) -> frozenset[str]:
         parts = (expr.value,)
     elif isinstance(expr, Opaque):
         parts = expr.values
-    elif isinstance(expr, Call) and _last(expr.func) in ("list", "route", "tuple"):
+    elif isinstance(expr, Call) and last_name(expr.func) in ("list", "route", "tuple"):
         parts = expr.args[:1]
     return frozenset(value for part in parts for value in _values(part, me))
-
-
-def _last(func: Expr) -> str:
-    if isinstance(func, Name):
-        return func.id
-    return func.name if isinstance(func, Attr) else ""

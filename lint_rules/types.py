@@ -31,7 +31,7 @@ from lint_rules.facts import (
     dotted,
 )
 from lint_rules.link import Klass, Project, kind_of
-from lint_rules.routed import declares_routes, routes_of
+from lint_rules.routed import children_of, declares_routes
 
 __all__ = ["Scope", "Typed", "Types"]
 
@@ -459,9 +459,8 @@ class Types:
             for name, typed in self._appended(klass):
                 found[name] = replace(typed, many=True).merged(found.get(name))
             if klass.root in self.roots and declares_routes(klass):
-                for route in routes_of(klass).values():
-                    for child in route.children if route is not None else ():
-                        found.setdefault(child, Typed(frozenset([klass.root])))
+                for child in children_of(klass):
+                    found.setdefault(child, Typed(frozenset([klass.root])))
         return found
 
     def _appended(self, klass: Klass) -> Iterator[tuple[str, Typed]]:

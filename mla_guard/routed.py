@@ -13,7 +13,6 @@ from .contract import (
     at_name,
     contract_of,
     function_of,
-    is_marked,
     name_of,
     place_of,
     plain,
@@ -82,12 +81,8 @@ def _hooks_inside(cls: type, inside: Sequence[Any]) -> dict[str, Promise]:
     found: dict[str, Promise] = {}
     for kind in dict.fromkeys(type(inner) for inner in inside):
         for owner in kind.__mro__:
-            for name, attribute in vars(owner).items() if owner not in above else ():
-                public = not name.startswith("_")
-                hidden = name in found or name in BORROWED.get(owner, ())
-                marked = not name.startswith("__") and is_marked(attribute)
-                if not hidden and (public or marked) and function_of(attribute) is not None:
-                    found[name] = Promise(name_of(owner), partial(_place, owner, name, attribute))
+            for name, hook in contract_of(owner).hooks.items() if owner not in above else ():
+                found.setdefault(name, Promise(name_of(owner), partial(at_name, hook.place, name)))
     return found
 
 
