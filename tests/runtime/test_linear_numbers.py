@@ -85,10 +85,10 @@ def test_a_rolled_back_verify_is_as_if_never_drafted(family: str, accepted: int)
     # The draft goes on with other tokens than the request's after the accepted ones.
     true_rows = dict(world.rows)
     for request, count in kept.items():
-        rows = tuple(x.clone() for x in true_rows[request])
-        for x in rows:
+        mixed, a, b = (x.clone() for x in true_rows[request])
+        for x in (mixed, a, b):
             x[starts[request] + count :] = 7.0
-        world.rows[request] = rows
+        world.rows[request] = mixed, a, b
     drafted = world.verified(backend, starts)
     world.rows = true_rows
     backend.update_mamba_state_after_mtp_verify(
@@ -188,10 +188,11 @@ def test_a_prefix_hit_starts_from_a_copied_state(family: str) -> None:
     world.req_to_token.free_mamba_slot(0)
 
     world.draw(2, 33)
-    world.rows[2] = tuple(  # type: ignore[assignment]
+    mixed, a, b = (
         torch.cat([old[:25], new[25:]])
         for old, new in zip(world.rows[0], world.rows[2], strict=True)
     )
+    world.rows[2] = mixed, a, b
     world.pool.copy([kept], [world.req_to_token._slot_of[2]])
     out = world.extended(backend, {2: (25, 33)})[2]
     assert relative_error(out, world.expected(2)[25:]) <= 1e-5
