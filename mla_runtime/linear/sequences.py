@@ -26,6 +26,7 @@ class Sequences:
     cu_seqlens: torch.Tensor
     """``[0, cumsum(lens)]``, int64 ``[N + 1]``."""
     cu_seqlens_cpu: torch.Tensor
+    """The same on the host."""
     owner: torch.Tensor
     """The request of each token, int64 ``[T]``."""
     offset: torch.Tensor

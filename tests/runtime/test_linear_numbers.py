@@ -258,6 +258,24 @@ def test_padding_rows_disturb_no_state(family: str, mode: ForwardMode) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_the_sink_is_written_and_never_read(family: str) -> None:
+    """What padding left in slot 0, NaN perhaps, must not come back: not even in padding rows."""
+    world = LinearWorld(family)
+    backend = world.backend()
+    world.draw(0, 3)
+    world.pool.temporal[:, 0] = math.nan
+    world.pool.conv[:, 0] = math.nan
+    for batch in (
+        ForwardBatch.decode([0, 0, 0], [9, 9, 9], [0, 0, 0]),
+        ForwardBatch.target_verify([0], [9], 3, [0, 0, 0]),
+    ):
+        backend.init_forward_metadata(batch)
+        out = backend.forward(forward_batch=batch, **world.inputs({0: (0, 3)}))
+        assert bool(torch.isfinite(out).all())
+    assert bool(torch.isfinite(world.pool.temporal[world.pool.index_of(LAYER)]).all())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_projections_are_taken_apart_or_as_one(family: str) -> None:
     world = LinearWorld(family)
     world.draw(0, 9)
