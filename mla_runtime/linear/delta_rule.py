@@ -149,7 +149,7 @@ def chunked(
 
     from_start = x.log_decay.cumsum(-2).exp()
     to_end = _sums_of_later(x.log_decay).exp()
-    seen = _decayed_products(x.q, x.k, x.log_decay).tril()
+    seen = _decayed_products(x.q, x.k, x.log_decay)
     fresh, erased = x.v, None
     if x.beta is not None:
         lower = x.beta * _decayed_products(x.k, x.k, x.log_decay).tril(-1)

@@ -52,11 +52,10 @@ def plan(
         ValueError: the batch lacks the lengths of its phase, or drafts a tree (``topk > 1``).
     """
     kind = kind_of(forward_batch)
-    _, queries = query_lens(forward_batch, kind, settings)
-    lens = [queries] * forward_batch.batch_size if isinstance(queries, int) else queries.tolist()
+    queries, host = query_lens(forward_batch, kind, settings)
+    lens = [host] * forward_batch.batch_size if isinstance(host, int) else host.tolist()
     sequences = Sequences.of(lens, forward_batch.req_pool_indices.device)
-    rows = _rows(forward_batch, pool, settings, sequences.tokens)
-    return LinearMetadata(kind, sequences, *rows)
+    return LinearMetadata(kind, sequences, *_rows(forward_batch, pool, queries, sequences.tokens))
 
 
 def refill(
@@ -77,7 +76,7 @@ def refill(
             f"the {metadata.phase.value} graph was captured with {captured} tokens per request; "
             f"the batch has {queries}"
         )
-    rows = _rows(forward_batch, pool, settings, metadata.sequences.tokens)
+    rows = _rows(forward_batch, pool, queries, metadata.sequences.tokens)
     kept = (metadata.state_indices, metadata.has_initial_state, metadata.verify_rows)
     for buffer, value in zip(kept, rows, strict=True):
         buffer.copy_(value)
@@ -86,13 +85,12 @@ def refill(
 def _rows(
     forward_batch: ForwardBatchLike,
     pool: HybridReqToTokenPool,
-    settings: EngineSettings,
+    queries: torch.Tensor | int,
     tokens: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    kind = kind_of(forward_batch)
-    queries, _ = query_lens(forward_batch, kind, settings)
+    """State slots, whether they hold a past, and verify rows of a batch."""
     before = forward_batch.seq_lens
-    if kind is not Phase.TARGET_VERIFY:
+    if kind_of(forward_batch) is not Phase.TARGET_VERIFY:
         before = before - queries
     requests = forward_batch.req_pool_indices.long()
     padding = _padding(forward_batch, queries, tokens)

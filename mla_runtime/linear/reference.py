@@ -74,11 +74,13 @@ def kda_reference(
 
 def _kept(a: torch.Tensor, A_log: torch.Tensor, dt_bias: torch.Tensor | None) -> torch.Tensor:
     """``exp(-exp(A_log) * log(1 + exp(a + dt_bias)))``, ``[T, H_v, D]`` of ``a[T, H_v * D]``."""
+    heads = A_log.numel()
     gate = a.double()
     if dt_bias is not None:
         gate = gate + dt_bias.double().flatten()
-    softplus = torch.logaddexp(gate, torch.zeros_like(gate)).view(a.shape[0], A_log.numel(), -1)
-    return torch.exp(-A_log.double().flatten().exp()[:, None] * softplus)
+    softplus = torch.logaddexp(gate, torch.zeros_like(gate))
+    rate = A_log.double().flatten().exp()[:, None]
+    return torch.exp(-rate * softplus.view(a.shape[0], heads, a.shape[1] // heads))
 
 
 def _delta_rule(

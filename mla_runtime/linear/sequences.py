@@ -26,8 +26,11 @@ class Sequences:
     cu_seqlens: torch.Tensor
     """``[0, cumsum(lens)]``, int64 ``[N + 1]``."""
     cu_seqlens_cpu: torch.Tensor
+    """The same on the host."""
     owner: torch.Tensor
     """The request of each token, int64 ``[T]``."""
+    offset: torch.Tensor
+    """The place of each token in its request, int64 ``[T]``."""
 
     @classmethod
     def of(cls, lens: Iterable[int], device: torch.device | str = "cpu") -> Sequences:
@@ -39,14 +42,10 @@ class Sequences:
         lens = tuple(int(n) for n in lens)
         if any(n < 0 for n in lens):
             raise ValueError(f"lens={list(lens)}; expected no negative number of tokens")
-        counts = torch.tensor(lens, dtype=torch.int64)
         cu_seqlens = torch.tensor([0, *accumulate(lens)], dtype=torch.int64)
-        return cls(
-            lens,
-            cu_seqlens.to(device),
-            cu_seqlens,
-            torch.repeat_interleave(torch.arange(len(lens)), counts).to(device),
-        )
+        owner = torch.repeat_interleave(torch.arange(len(lens)), cu_seqlens.diff())
+        offset = torch.arange(owner.shape[0]) - cu_seqlens[owner]
+        return cls(lens, cu_seqlens.to(device), cu_seqlens, owner.to(device), offset.to(device))
 
     @property
     def count(self) -> int:
@@ -59,8 +58,3 @@ class Sequences:
     @property
     def longest(self) -> int:
         return max(self.lens, default=0)
-
-    @property
-    def offset(self) -> torch.Tensor:
-        """The place of each token in its request, int64 ``[T]``."""
-        return torch.arange(self.tokens, device=self.owner.device) - self.cu_seqlens[self.owner]

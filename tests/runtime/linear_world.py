@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,7 @@ FAMILIES: dict[str, type[LinearAttnBackend]] = {
 }
 LAYER = 3
 Rows = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""``mixed_qkv``, ``a`` and ``b`` of a request's tokens."""
 
 
 @dataclass
@@ -56,7 +58,7 @@ class LinearWorld:
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.seed)
-        self.layer = self.layer_on("cpu")
+        self.layer = self.new_layer()
         self.device_layer = self.layer if self.device == "cpu" else self.moved(self.layer)
         self.pool = LinearStatePool(
             self.slots,
@@ -87,8 +89,8 @@ class LinearWorld:
     def randn(self, *shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=self.generator)
 
-    def layer_on(self, device: str) -> LinearAttentionLayer:
-        sizes = {
+    def new_layer(self) -> LinearAttentionLayer:
+        sizes: dict[str, Any] = {
             "num_q_heads": self.key_heads,
             "num_k_heads": self.key_heads,
             "num_v_heads": self.value_heads,
@@ -98,7 +100,7 @@ class LinearWorld:
         }
         if self.family == "lightning":
             return LinearAttentionLayer(
-                LAYER, **sizes, slopes=lightning_slopes(self.value_heads, 1, 4).to(device)
+                LAYER, **sizes, slopes=lightning_slopes(self.value_heads, 1, 4)
             )
         channels = 2 * self.key_heads * self.key_size + self.value_heads * self.value_size
         return LinearAttentionLayer(
@@ -111,15 +113,11 @@ class LinearWorld:
         )
 
     def moved(self, layer: LinearAttentionLayer) -> LinearAttentionLayer:
-        values: dict[str, Any] = {
-            name: getattr(layer, name) for name in LinearAttentionLayer.__dataclass_fields__
-        }
-        return LinearAttentionLayer(
-            **{
-                k: v.to(self.device) if isinstance(v, torch.Tensor) else v
-                for k, v in values.items()
-            }
-        )
+        moved: dict[str, Any] = {}
+        for spec in dataclasses.fields(layer):
+            value = getattr(layer, spec.name)
+            moved[spec.name] = value.to(self.device) if isinstance(value, torch.Tensor) else value
+        return LinearAttentionLayer(**moved)
 
     def backend(self) -> LinearAttnBackend:
         return FAMILIES[self.family](self.runner)
@@ -171,7 +169,7 @@ class LinearWorld:
         if plan:
             backend.init_forward_metadata(batch)
         out = backend.forward(forward_batch=batch, **self.inputs(spans)).cpu()
-        parts = out.split([end - start for start, end in spans.values()])
+        parts = torch.split(out, [end - start for start, end in spans.values()])
         return dict(zip(spans, parts, strict=True))
 
     def extended(

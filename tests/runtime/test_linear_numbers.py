@@ -85,10 +85,10 @@ def test_a_rolled_back_verify_is_as_if_never_drafted(family: str, accepted: int)
     # The draft goes on with other tokens than the request's after the accepted ones.
     true_rows = dict(world.rows)
     for request, count in kept.items():
-        rows = tuple(x.clone() for x in true_rows[request])
-        for x in rows:
+        mixed, a, b = (x.clone() for x in true_rows[request])
+        for x in (mixed, a, b):
             x[starts[request] + count :] = 7.0
-        world.rows[request] = rows
+        world.rows[request] = mixed, a, b
     drafted = world.verified(backend, starts)
     world.rows = true_rows
     backend.update_mamba_state_after_mtp_verify(
@@ -188,10 +188,11 @@ def test_a_prefix_hit_starts_from_a_copied_state(family: str) -> None:
     world.req_to_token.free_mamba_slot(0)
 
     world.draw(2, 33)
-    world.rows[2] = tuple(  # type: ignore[assignment]
+    mixed, a, b = (
         torch.cat([old[:25], new[25:]])
         for old, new in zip(world.rows[0], world.rows[2], strict=True)
     )
+    world.rows[2] = mixed, a, b
     world.pool.copy([kept], [world.req_to_token._slot_of[2]])
     out = world.extended(backend, {2: (25, 33)})[2]
     assert relative_error(out, world.expected(2)[25:]) <= 1e-5
@@ -254,6 +255,24 @@ def test_padding_rows_disturb_no_state(family: str, mode: ForwardMode) -> None:
     then = world.decoded(backend, {0: 6, 1: 10})
     assert relative_error(then[0][0], world.expected(0)[6]) <= 1e-5
     assert relative_error(then[1][0], world.expected(1)[10]) <= 1e-5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_sink_is_written_and_never_read(family: str) -> None:
+    """What padding left in slot 0, NaN perhaps, must not come back: not even in padding rows."""
+    world = LinearWorld(family)
+    backend = world.backend()
+    world.draw(0, 3)
+    world.pool.temporal[:, 0] = math.nan
+    world.pool.conv[:, 0] = math.nan
+    for batch in (
+        ForwardBatch.decode([0, 0, 0], [9, 9, 9], [0, 0, 0]),
+        ForwardBatch.target_verify([0], [9], 3, [0, 0, 0]),
+    ):
+        backend.init_forward_metadata(batch)
+        out = backend.forward(forward_batch=batch, **world.inputs({0: (0, 3)}))
+        assert bool(torch.isfinite(out).all())
+    assert bool(torch.isfinite(world.pool.temporal[world.pool.index_of(LAYER)]).all())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -14,7 +14,7 @@ from mla_runtime.__main__ import main
 from mla_runtime.create import BACKENDS
 
 ROOT = Path(__file__).parents[2]
-KERNEL_LIBRARIES = ("flashinfer", "tokenspeed_mla", "triton", "cutlass", "libcst", "tvm_ffi")
+KERNEL_LIBRARIES = ("flashinfer", "tokenspeed_mla", "triton", "cutlass", "libcst", "tvm_ffi", "fla")
 
 
 def run(code: str) -> str:
