@@ -14,6 +14,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA002": "invalid-ignore",
     "MLA101": "hook-signature-drift",
     "MLA102": "hook-call-mismatch",
+    "MLA103": "duplicate-hook",
     "MLA201": "skipped-parent-init",
     "MLA202": "unguarded-attribute",
     "MLA203": "partial-parent-init",

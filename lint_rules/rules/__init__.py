@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from lint_rules.judge import Judge
 from lint_rules.rules import (
+    duplicate_hook,
     hook_call_mismatch,
     hook_signature_drift,
     over_promising_delegation,
@@ -22,6 +23,7 @@ __all__ = ["RULES"]
 RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA101": hook_signature_drift.check,
     "MLA102": hook_call_mismatch.check,
+    "MLA103": duplicate_hook.check,
     "MLA201": skipped_parent_init.check,
     "MLA202": unguarded_attribute.check,
     "MLA203": partial_parent_init.check,
