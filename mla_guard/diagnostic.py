@@ -18,6 +18,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA201": "skipped-parent-init",
     "MLA202": "unguarded-attribute",
     "MLA203": "partial-parent-init",
+    "MLA204": "borrowed-method",
     "MLA301": "unexposed-wrapper-hook",
     "MLA302": "unexposed-wrapper-attribute",
     "MLA303": "over-promising-delegation",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from lint_rules.judge import Judge
 from lint_rules.rules import (
+    borrowed_method,
     duplicate_hook,
     hook_call_mismatch,
     hook_signature_drift,
@@ -27,6 +28,7 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA201": skipped_parent_init.check,
     "MLA202": unguarded_attribute.check,
     "MLA203": partial_parent_init.check,
+    "MLA204": borrowed_method.check,
     "MLA301": unexposed_wrapper_hook.check,
     "MLA302": unexposed_wrapper_attribute.check,
     "MLA303": over_promising_delegation.check,
