@@ -15,6 +15,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA101": "hook-signature-drift",
     "MLA102": "hook-call-mismatch",
     "MLA103": "duplicate-hook",
+    "MLA104": "sibling-call-mismatch",
     "MLA201": "skipped-parent-init",
     "MLA202": "unguarded-attribute",
     "MLA203": "partial-parent-init",
