@@ -23,6 +23,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA301": "unexposed-wrapper-hook",
     "MLA302": "unexposed-wrapper-attribute",
     "MLA303": "over-promising-delegation",
+    "MLA305": "unimplemented-hook",
     "MLA401": "missing-required-hook",
     "MLA402": "unmet-assumption",
     "MLA403": "hook-out-of-order",

@@ -17,6 +17,7 @@ from lint_rules.rules import (
     unexposed_wrapper_attribute,
     unexposed_wrapper_hook,
     unguarded_attribute,
+    unimplemented_hook,
 )
 from mla_guard.diagnostic import Diagnostic
 
@@ -34,4 +35,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA301": unexposed_wrapper_hook.check,
     "MLA302": unexposed_wrapper_attribute.check,
     "MLA303": over_promising_delegation.check,
+    "MLA305": unimplemented_hook.check,
 }
