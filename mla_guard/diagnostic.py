@@ -24,6 +24,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA302": "unexposed-wrapper-attribute",
     "MLA303": "over-promising-delegation",
     "MLA305": "unimplemented-hook",
+    "MLA306": "removed-hook",
     "MLA401": "missing-required-hook",
     "MLA402": "unmet-assumption",
     "MLA403": "hook-out-of-order",

@@ -12,6 +12,7 @@ from lint_rules.rules import (
     hook_signature_drift,
     over_promising_delegation,
     partial_parent_init,
+    removed_hook,
     sibling_call_mismatch,
     skipped_parent_init,
     unexposed_wrapper_attribute,
@@ -36,4 +37,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA302": unexposed_wrapper_attribute.check,
     "MLA303": over_promising_delegation.check,
     "MLA305": unimplemented_hook.check,
+    "MLA306": removed_hook.check,
 }
