@@ -25,6 +25,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA303": "over-promising-delegation",
     "MLA305": "unimplemented-hook",
     "MLA306": "removed-hook",
+    "MLA307": "stand-in-gap",
     "MLA401": "missing-required-hook",
     "MLA402": "unmet-assumption",
     "MLA403": "hook-out-of-order",

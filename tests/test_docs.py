@@ -54,6 +54,7 @@ def test_the_settings_shown_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
     config = load_config([tmp_path / "python"])
     assert config.select == tuple(c for c in LINT_RULES if c.startswith(("MLA1", "MLA2")))
+    assert config.stand_ins == (("Builtin", "Plugin"),)
     assert config.ignore == ("MLA102",)
 
 

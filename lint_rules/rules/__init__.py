@@ -15,6 +15,7 @@ from lint_rules.rules import (
     removed_hook,
     sibling_call_mismatch,
     skipped_parent_init,
+    stand_in_gap,
     unexposed_wrapper_attribute,
     unexposed_wrapper_hook,
     unguarded_attribute,
@@ -38,4 +39,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA303": over_promising_delegation.check,
     "MLA305": unimplemented_hook.check,
     "MLA306": removed_hook.check,
+    "MLA307": stand_in_gap.check,
 }

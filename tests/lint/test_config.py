@@ -43,6 +43,7 @@ def test_every_key_is_read(project: Path) -> None:
         """
         src = ["engine"]
         bases = ["AttnBase", "engine.attention.Other"]
+        stand-ins = ["Algorithm | PluginAlgorithm", "Table|Tree"]
         select = ["MLA1", "unguarded-attribute"]
         ignore = ["MLA102"]
         min-severity = "error"
@@ -52,6 +53,7 @@ def test_every_key_is_read(project: Path) -> None:
     assert load_config([project / "engine"]) == Config(
         src=(project / "engine",),
         bases=("AttnBase", "engine.attention.Other"),
+        stand_ins=(("Algorithm", "PluginAlgorithm"), ("Table", "Tree")),
         select=(*(c for c in LINT_RULES if c.startswith("MLA1")), "MLA202"),
         ignore=("MLA102",),
         min_severity="error",
@@ -97,7 +99,7 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
         (
             "paths = ['x']",
             ": unknown key 'paths' "
-            "(known: src, bases, select, ignore, min-severity, exclude)",
+            "(known: src, bases, stand-ins, select, ignore, min-severity, exclude)",
         ),
         ("min_severity = 'error'", ": unknown key 'min_severity' (did you mean 'min-severity'?)"),
         ("select = 'MLA101'", ": select: 'MLA101' is not a list of strings"),
@@ -129,6 +131,14 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
         (
             "src = ['engin']",
             ": src: no file, directory or installed package is named 'engin'",
+        ),
+        (
+            "stand-ins = ['Algorithm']",
+            ": stand-ins: 'Algorithm' is not a pair of class names ('Algorithm | PluginAlgorithm')",
+        ),
+        (
+            "stand-ins = ['A | B | C']",
+            ": stand-ins: 'A | B | C' is not a pair of class names ('Algorithm | PluginAlgorithm')",
         ),
         ("exclude = ['!']", ": exclude: '!' is not a gitignore pattern"),
     ],
