@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from lint_rules.judge import Judge
@@ -13,6 +14,8 @@ from mla_guard.drift import VAR_KEYWORD, format_shape
 __all__ = ["check"]
 
 _SHOWN = 2
+_AGREEING = 2
+"""What one hook of several takes alone may be for its mode; what others agree on is not."""
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
@@ -72,10 +75,11 @@ def _dispatched(
             continue
         if any(p.kind == VAR_KEYWORD for p in function.params):
             continue
-        others = {n: sorted(k - taking[member.name]) for n, k in taking.items()}
-        missing = sorted({k for keywords in others.values() for k in keywords})
+        others = [m for m in members if m.name in taking and m is not member]
+        counted = Counter(k for m in others for k in taking[m.name] - taking[member.name])
+        missing = sorted(k for k, count in counted.items() if count >= _AGREEING)
         if missing:
-            wider = [m for m in members if others.get(m.name)]
+            wider = [m for m in others if taking[m.name] & set(missing)]
             yield _narrower(judge, dispatcher, member, missing, wider)
 
 
