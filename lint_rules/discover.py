@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lint_rules.stand_ins import stand_ins
+
 __all__ = ["Scan", "scan", "shortest", "walk"]
 
 _HEADER = re.compile(rb"^[ \t]*class[ \t]+([\w\x80-\xff]+)[ \t]*(?=[\[(:])", re.MULTILINE)
@@ -53,6 +55,7 @@ class Scan:
 
     ``family`` maps each name of a class that derives, by name, from a root to the files that
     define it; ``needles`` are names of attributes and functions that hold or return a backend.
+    ``stand_ins`` are the pairs of classes that stand in for each other.
     """
 
     sources: dict[str, bytes]
@@ -61,12 +64,19 @@ class Scan:
     defining: frozenset[str]
     using: frozenset[str]
     unreadable: dict[str, str] = field(default_factory=dict)
+    stand_ins: tuple[tuple[str, str], ...] = ()
 
 
-def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] = ()) -> Scan:
+def scan(
+    paths: Iterable[str],
+    roots: Sequence[str],
+    companions: Sequence[str] = (),
+    pairs: Sequence[tuple[str, str]] = (),
+) -> Scan:
     """Read every path once and find the files that define or use a class below ``roots``.
 
-    Of the hierarchies below ``companions`` only the definitions are looked for.
+    Of the hierarchies below ``companions`` only the definitions are looked for. ``pairs`` stand in
+    for each other, like those that the sources say so of.
     """
     sources: dict[str, bytes] = {}
     unreadable: dict[str, str] = {}
@@ -80,7 +90,9 @@ def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] =
         except OSError as error:
             unreadable[path] = error.strerror or str(error)
     headers = _headers(sources)
-    family = _family(sources, headers, {root.rpartition(".")[2] for root in roots})
+    pairs = (*pairs, *stand_ins(sources, headers.declared, headers.above))
+    tops = {root.rpartition(".")[2] for root in roots} | {name for pair in pairs for name in pair}
+    family = _family(sources, headers, tops)
     beside = _family(sources, headers, {root.rpartition(".")[2] for root in companions})
     defining = frozenset(path for files in family.values() for path in files)
     names = shortest(family)
@@ -94,7 +106,13 @@ def scan(paths: Iterable[str], roots: Sequence[str], companions: Sequence[str] =
     building = shortest(n for n in beside if n not in {r.rpartition(".")[2] for r in companions})
     using |= {p for p in _pool(beside, sources) if any(b in sources[p] for b in building)}
     return Scan(
-        sources, family, needles, defining, frozenset((using | mentioning) - defining), unreadable
+        sources,
+        family,
+        needles,
+        defining,
+        frozenset((using | mentioning) - defining),
+        unreadable,
+        tuple(dict.fromkeys(pairs)),
     )
 
 

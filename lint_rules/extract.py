@@ -297,18 +297,18 @@ class _Extractor(Expressions):
         qualified = (*inside, node.name.value)
         index = len(self.classes)
 
-        def member(body: Sequence[cst.CSTNode]) -> None:
+        def member(body: Sequence[cst.CSTNode], conditional: bool = False) -> None:
             for statement in body:
                 if isinstance(statement, cst.SimpleStatementLine):
                     self.line = self.lines.line(statement)
                     for small in statement.body:
                         self._class_small(small, attrs)
                 elif isinstance(statement, cst.FunctionDef):
-                    methods.append(self._function(statement))
+                    methods.append(self._function(statement, conditional))
                 elif isinstance(statement, cst.ClassDef):
                     self._class(statement, qualified)
                 else:
-                    self._clauses(statement, member)
+                    self._clauses(statement, lambda b: member(b, True))
 
         if isinstance(node.body, cst.IndentedBlock):
             member(node.body.body)
@@ -364,7 +364,7 @@ class _Extractor(Expressions):
 
     # Functions.
 
-    def _function(self, node: cst.FunctionDef) -> Function:
+    def _function(self, node: cst.FunctionDef, conditional: bool = False) -> Function:
         marks = self._marks(node.decorators)
         line = self.line = self.lines.line(node)
         outer, self.scope = self.scope, Scope()
@@ -383,6 +383,7 @@ class _Extractor(Expressions):
             tuple(scope.conditions),
             scope.generator,
             tuple(call for _, call in marks if call is not None),
+            conditional,
         )
 
     def _block(self, body: cst.CSTNode) -> int:

@@ -182,6 +182,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
     returned) or ``"code"``. ``conditions`` holds ``(parent index, expression, fatal)``; index -1 is
     the empty condition, and *fatal* says that an exception is raised where it does not hold.
     ``decorators`` are dotted names; ``marks`` are those of them that are calls, arguments included.
+    ``conditional`` says that the definition stands in an ``if`` or ``try`` of its class body.
     """
 
     name: str
@@ -194,6 +195,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
     conditions: tuple[tuple[int, Expr, bool], ...]
     generator: bool = False
     marks: tuple[Call, ...] = ()
+    conditional: bool = False
 
 
 class ClassAttr(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -12,6 +12,7 @@ from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of, shape
 from lint_rules.places import Places
+from lint_rules.siblings import Refusal, refusals
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
@@ -63,6 +64,22 @@ class Judge:
     @cached_property
     def gaps(self) -> list[Gap]:
         return list(gaps(self.view))
+
+    @cached_property
+    def refusals(self) -> dict[Member, Refusal]:
+        """Undeclared hooks of companions that do not take what code outside passes to them."""
+        found: dict[Member, Refusal] = {}
+        for root in self.companion_roots:
+            family = self.project.family(root)
+            outside = [
+                scope
+                for scope in self.view.types.scopes()
+                if scope.path not in self.view.defining
+                and (scope.klass is None or scope.klass.root is None)
+            ]
+            for refusal in refusals(family, outside):
+                found.setdefault(refusal.member, refusal)
+        return found
 
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:
         """Whether the wrapper ``klass`` was evidently not written for such as ``inner``."""

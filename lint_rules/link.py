@@ -56,7 +56,10 @@ def shape(function: Function) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A method, property or class attribute where it is defined."""
+    """A method, property or class attribute where it is defined.
+
+    A class attribute that is another class's function (``m = Other.m``) has both.
+    """
 
     owner: Klass
     name: str
@@ -65,7 +68,7 @@ class Member:
 
     @property
     def line(self) -> int:
-        item = self.function or self.attr
+        item = self.attr or self.function
         return item.line if item is not None else self.owner.line
 
     @property
@@ -75,12 +78,17 @@ class Member:
 
 @dataclass(eq=False)
 class Klass:
-    """A class of the project. Two classes of one name in two files are two objects."""
+    """A class of the project. Two classes of one name in two files are two objects.
+
+    ``alternatives`` are what a conditional import can put in the place of one of its ``bases``.
+    """
 
     facts: ClassFacts
     path: str
     bases: list[Klass] = field(default_factory=list)
+    alternatives: list[Klass] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
+    borrowed: dict[str, Member] = field(default_factory=dict)
     children: list[Klass] = field(default_factory=list)
     mro: tuple[Klass, ...] = ()
     root: Klass | None = None
@@ -106,7 +114,9 @@ class Klass:
         found: dict[str, Member] = {}
         for attr in self.facts.attrs:
             if attr.value is not None:
-                found[attr.name] = Member(self, attr.name, attr=attr)
+                lender = self.borrowed.get(attr.name)
+                function = lender.function if lender is not None else None
+                found[attr.name] = Member(self, attr.name, function, attr)
         for method in self.facts.methods:
             if kind_of(method) != "setter":
                 found[method.name] = Member(self, method.name, function=method)
@@ -186,10 +196,16 @@ class Project:
     """Facts linked into classes; names resolve as Python would import them.
 
     ``roots`` are the simple or dotted names of base classes; every class of such a name that some
-    other class of the project derives from is the root of a family.
+    other class of the project derives from is the root of a family. Each of ``pairs`` names two
+    classes that stand in for each other: a family whose root is the first of them.
     """
 
-    def __init__(self, files: Iterable[FileFacts], roots: Sequence[str]) -> None:
+    def __init__(
+        self,
+        files: Iterable[FileFacts],
+        roots: Sequence[str],
+        pairs: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.files = {facts.path: facts for facts in files if not facts.error}
         self._by_stem: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         for path in self.files:
@@ -218,6 +234,17 @@ class Project:
             self.functions[path] = {f.name: f for f in facts.functions}
         self._resolved: dict[tuple[str, str], list[Klass]] = {}
         self._link(roots)
+        self.stand_ins = [pair for names in pairs if (pair := self._stand_ins(*names))]
+
+    def _stand_ins(self, *names: str) -> tuple[Klass, Klass] | None:
+        """The classes of a pair, made a family; None where one is not, or belongs to another."""
+        classes = [k for k in self.classes if k.qualname in names and k.root is None]
+        if sorted(k.qualname for k in classes) != sorted(names):
+            return None
+        first, other = sorted(classes, key=lambda k: names.index(k.qualname))
+        for klass in (first, *first.descendants, other, *other.descendants):
+            klass.root = klass.root or first
+        return first, other
 
     def _link(self, roots: Sequence[str]) -> None:
         for klass in self.classes:
@@ -225,11 +252,14 @@ class Project:
                 found = [k for k in self.resolve(klass.path, base) if k is not klass]
                 if found and not self._only_for_types(klass.path, base):
                     klass.bases.append(found[0])
+                    klass.alternatives += found[1:]
                     found[0].children.append(klass)
                 elif base.rpartition(".")[2] not in _PLAIN_BASES:
                     klass.unresolved.append(base)
         for klass in self.classes:
             klass.mro = _mro(klass)
+        for klass in self.classes:
+            klass.borrowed = self._borrowed(klass)
         simple = {name.rpartition(".")[2] for name in roots}
         self.roots = [
             k
@@ -243,6 +273,18 @@ class Project:
             root.root = root
             for klass in root.descendants:
                 klass.root = klass.root or root
+
+    def _borrowed(self, klass: Klass) -> dict[str, Member]:
+        """The methods of unrelated classes that the class body takes over by assignment."""
+        found: dict[str, Member] = {}
+        for attr in klass.facts.attrs:
+            lender, _, name = dotted(attr.value).rpartition(".") if attr.value else ("", "", "")
+            for other in self.resolve(klass.path, lender) if lender else ():
+                for parent in other.mro if not klass.is_a(other) else ():
+                    for method in parent.facts.methods:
+                        if method.name == name and kind_of(method) == "method":
+                            found.setdefault(attr.name, Member(parent, name, function=method))
+        return found
 
     def family(self, root: Klass) -> list[Klass]:
         """The classes below ``root``, in file and line order."""

@@ -77,17 +77,18 @@ def load(
     paths: Sequence[str],
     roots: Sequence[str],
     companions: Sequence[str] = (),
+    pairs: Sequence[tuple[str, str]] = (),
     *,
     progress: Callable[[str], None] | None = None,
 ) -> Loaded:
     """Scan ``paths`` and link what matters of them.
 
     ``roots`` name the base classes whose callers count too, ``companions`` those of which only the
-    hierarchy does.
+    hierarchy does, ``pairs`` classes that stand in for each other.
     """
     if progress is not None:
         progress(f"scanning {len(paths)} files")
-    found = scan(paths, roots, companions)
+    found = scan(paths, roots, companions, pairs)
     jobs = [
         (path, found.sources[path], path in found.defining)
         for path in sorted(found.defining | found.using)
@@ -98,7 +99,7 @@ def load(
     facts = _extract_all(jobs, reader)
     failures = [(f.path, f.error_line, f.error) for f in facts if f.error]
     failures += [(path, 1, f"cannot be read: {why}") for path, why in found.unreadable.items()]
-    project = Project(facts, (*roots, *companions))
+    project = Project(facts, (*roots, *companions), found.stand_ins)
     return Loaded(project, found, tuple(sorted(failures)))
 
 

@@ -72,7 +72,7 @@ def read_project(
         if not any(inside(Path(path), target) for path in paths):
             paths.update(dict.fromkeys(walk(target, failed=failed)))
     roots = (*BACKEND_ROOTS, *config.bases)
-    loaded = load(list(paths), roots, COMPANION_ROOTS, progress=progress)
+    loaded = load(list(paths), roots, COMPANION_ROOTS, config.stand_ins, progress=progress)
     loaded = replace(loaded, failures=(*unlisted, *loaded.failures))
     _check_bases(config, loaded.project)
     simple = {name.rpartition(".")[2] for name in roots}

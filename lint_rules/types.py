@@ -260,12 +260,15 @@ class Scope:
         return None
 
     def _classmethod(self, func: Attr) -> Typed | None:
-        """``SomeBackend.create(...)``: taken to build one of its own kind."""
+        """``SomeBackend.create(...)``: taken to build one of its own kind, unless it says more."""
         name = dotted(func.value)
         for klass in self.types.project.resolve(self.path, name) if name else ():
             member = klass.method(func.name)
             if klass.root in self.types.roots and member is not None and member.function:
                 if kind_of(member.function) == "class":
+                    said = self.types.annotated(member.owner.path, member.function.returns)
+                    if said is not None and any(not klass.is_a(k) for k in said.classes):
+                        return said
                     return Typed(exact=frozenset([klass]))
         return None
 

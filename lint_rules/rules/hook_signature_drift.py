@@ -80,6 +80,9 @@ def _outvoted(judge: Judge) -> Iterator[Diagnostic]:
     for members in families.values():
         for parameter, having in _majorities(members):
             for member in members:
+                refused = judge.refusals.get(member)
+                if refused is not None and parameter in refused.keywords:
+                    continue  # a call passes it: MLA104 says so
                 if member not in having and declaration(member.owner, member.name) is None:
                     yield _at_outvoted(judge, member, parameter, having)
 

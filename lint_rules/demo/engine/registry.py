@@ -33,6 +33,13 @@ def create_flashmla_backend(runner):
     return FlashMLABackend(runner)
 
 
+@register_attention_backend("hip")
+def create_hip_backend(runner):
+    from engine.hip_mla import HipMLABackend
+
+    return HipMLABackend(runner)
+
+
 @register_attention_backend("tokenspeed")
 def create_tokenspeed_backend(runner):
     from engine.tokenspeed_mla import TokenspeedMLABackend
