@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from lint_rules.stand_ins import stand_ins
 
@@ -72,15 +73,20 @@ def scan(
     roots: Sequence[str],
     companions: Sequence[str] = (),
     pairs: Sequence[tuple[str, str]] = (),
+    edited: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Scan:
     """Read every path once and find the files that define or use a class below ``roots``.
 
     Of the hierarchies below ``companions`` only the definitions are looked for. ``pairs`` stand in
-    for each other, like those that the sources say so of.
+    for each other, like those that the sources say so of. What is ``edited`` is taken as it stands
+    there, and not from the disk.
     """
     sources: dict[str, bytes] = {}
     unreadable: dict[str, str] = {}
     for path in paths:
+        if path in edited:
+            sources[path] = edited[path]
+            continue
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
                 unreadable[path] = "is no regular file"

@@ -6,9 +6,10 @@ import gc
 import multiprocessing
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
@@ -80,15 +81,17 @@ def load(
     pairs: Sequence[tuple[str, str]] = (),
     *,
     progress: Callable[[str], None] | None = None,
+    edited: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Loaded:
     """Scan ``paths`` and link what matters of them.
 
     ``roots`` name the base classes whose callers count too, ``companions`` those of which only the
-    hierarchy does, ``pairs`` classes that stand in for each other.
+    hierarchy does, ``pairs`` classes that stand in for each other. Files that are ``edited`` are
+    taken as they stand there.
     """
     if progress is not None:
         progress(f"scanning {len(paths)} files")
-    found = scan(paths, roots, companions, pairs)
+    found = scan(paths, roots, companions, pairs, edited)
     jobs = [
         (path, found.sources[path], path in found.defining)
         for path in sorted(found.defining | found.using)

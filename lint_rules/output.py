@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from mla_guard.diagnostic import Diagnostic, Place
 
-__all__ = ["FORMATS", "Format", "render", "shown", "summary"]
+__all__ = ["FORMATS", "Format", "counted", "render", "shown", "summary"]
 
 Format = Literal["text", "concise", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -30,12 +30,13 @@ def summary(findings: Sequence[Diagnostic], classes: int, files: int) -> str:
     """The last line: how many findings, and in what."""
     errors = sum(finding.severity == "error" for finding in findings)
     counts = [(errors, "error"), (len(findings) - errors, "warning")]
-    found = ", ".join(_count(n, noun) for n, noun in counts if n)
+    found = ", ".join(counted(n, noun) for n, noun in counts if n)
     verdict = f"Found {found}" if found else "No findings"
-    return f"{verdict} in {_count(classes, 'backend class')} ({_count(files, 'file')})."
+    return f"{verdict} in {counted(classes, 'backend class')} ({counted(files, 'file')})."
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``, ``3 classes``."""
     plural = noun + ("es" if noun.endswith("s") else "s")
     return f"{number} {noun if number == 1 else plural}"
 

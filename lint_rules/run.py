@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from lint_rules.config import Config, ConfigError
 from lint_rules.discover import walk
@@ -19,7 +20,7 @@ from lint_rules.suppression import apply_ignores
 from lint_rules.target import inside
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
-__all__ = ["FileFailure", "Report", "check", "read_project"]
+__all__ = ["FileFailure", "Report", "check", "judged", "read_project"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,9 @@ def read_project(
     config: Config,
     *,
     progress: Callable[[str], None] | None = None,
+    edited: Mapping[str, bytes] = MappingProxyType({}),
 ) -> tuple[Loaded, Judge]:
-    """Read what a check of ``targets`` has to read."""
+    """Read what a check of ``targets`` has to read; ``edited`` files as they stand there."""
     tops = config.src or tuple(targets)
     unlisted: list[tuple[str, int, str]] = []
 
@@ -72,7 +74,9 @@ def read_project(
         if not any(inside(Path(path), target) for path in paths):
             paths.update(dict.fromkeys(walk(target, failed=failed)))
     roots = (*BACKEND_ROOTS, *config.bases)
-    loaded = load(list(paths), roots, COMPANION_ROOTS, config.stand_ins, progress=progress)
+    loaded = load(
+        list(paths), roots, COMPANION_ROOTS, config.stand_ins, progress=progress, edited=edited
+    )
     loaded = replace(loaded, failures=(*unlisted, *loaded.failures))
     _check_bases(config, loaded.project)
     simple = {name.rpartition(".")[2] for name in roots}
@@ -100,7 +104,18 @@ def check(
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Check the project around ``targets`` and report on what lies inside them."""
-    loaded, judge = read_project(targets, config, progress=progress)
+    return judged(targets, config, progress=progress)[0]
+
+
+def judged(
+    targets: Sequence[Path],
+    config: Config,
+    *,
+    progress: Callable[[str], None] | None = None,
+    edited: Mapping[str, bytes] = MappingProxyType({}),
+) -> tuple[Report, Judge]:
+    """A check, and what it was judged by; files that are ``edited`` as they stand there."""
+    loaded, judge = read_project(targets, config, progress=progress, edited=edited)
     sources = loaded.scan.sources
     findings: list[Diagnostic] = []
     for code, rule in RULES.items():
@@ -114,7 +129,7 @@ def check(
         dict.fromkeys(findings), ((p, sources[p]) for p in sorted(wanted)), config.selects
     )
     findings = [f for f in findings if config.selects(f.code) and config.shows(f.severity)]
-    return Report(
+    report = Report(
         tuple(sorted(findings, key=lambda f: (f.place, f.code, f.message))),
         tuple(FileFailure(*failure) for failure in loaded.failures),
         files=len(sources),
@@ -122,6 +137,7 @@ def check(
         roots=tuple(f"{root.path}:{root.qualname}" for root in judge.view.roots),
         unresolved=tuple(_unresolved(judge)),
     )
+    return report, judge
 
 
 def _is_test(path: Path, top: Path, targets: Sequence[Path]) -> bool:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mla_guard import __version__
 from mla_guard.diagnostic import RULE_NAMES
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
+T = TypeVar("T")
 
 
 class _UsageError(Exception):
@@ -78,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--exit-zero", action="store_true", help="exit 0 although there are findings"
     )
+    repair = check.add_mutually_exclusive_group()
+    repair.add_argument("--fix", action="store_true", help="repair what can be, report the rest")
+    repair.add_argument("--diff", action="store_true", help="show what --fix would change")
     check.set_defaults(verb=_check)
 
     rule = verbs.add_parser("rule", help="explain one rule, or list them")
@@ -102,10 +106,30 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(arguments: argparse.Namespace) -> int:
     targets, config = _configured(arguments)
+    if arguments.fix or arguments.diff:
+        return _repair(arguments, targets, config)
     report = _run(targets, config)
     code = _write(report, config, arguments.output_format)
     if arguments.show_unresolved:
         _write_unresolved(report)
+    return CLEAN if code == FINDINGS and arguments.exit_zero else code
+
+
+def _repair(arguments: argparse.Namespace, targets: Sequence[Path], config: Config) -> int:
+    """Exit 1 where findings remain (``--fix``) or something would change (``--diff``)."""
+    from lint_rules.fix import FileChanged, diff, fix, said, write
+
+    fixed = _attempt(lambda progress: fix(targets, config, progress=progress))
+    if arguments.diff:
+        print(diff(fixed, Path.cwd()), end="")
+        print(said(fixed, "Would repair"), file=sys.stderr)
+        return FINDINGS if fixed.after and not arguments.exit_zero else CLEAN
+    try:
+        write(fixed)
+    except (FileChanged, OSError) as error:
+        raise _UsageError(str(error)) from error
+    code = _write(fixed.report, config, arguments.output_format)
+    print(said(fixed, "Repaired"), file=sys.stderr)
     return CLEAN if code == FINDINGS and arguments.exit_zero else code
 
 
@@ -146,8 +170,14 @@ def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
 
 
 def _run(targets: Sequence[Path], config: Config) -> Report:
-    from lint_rules.config import ConfigError
     from lint_rules.run import check
+
+    return _attempt(lambda progress: check(targets, config, progress=progress))
+
+
+def _attempt(work: Callable[[Callable[[str], None] | None], T]) -> T:
+    """Do what is asked, with its progress on a terminal."""
+    from lint_rules.config import ConfigError
 
     def progress(message: str) -> None:
         sys.stderr.write(f"\r\x1b[K{message}")
@@ -155,7 +185,7 @@ def _run(targets: Sequence[Path], config: Config) -> Report:
 
     shown = sys.stderr.isatty()
     try:
-        return check(targets, config, progress=progress if shown else None)
+        return work(progress if shown else None)
     except ConfigError as error:
         raise _UsageError(str(error)) from error
     finally:

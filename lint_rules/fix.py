@@ -1,0 +1,248 @@
+"""Repairs on a tree: found, tried in memory, kept where they hold, and only then written."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lint_rules.config import Config
+from lint_rules.judge import Judge
+from lint_rules.output import counted, shown
+from lint_rules.repairs import REPAIRS
+from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, applied, lines_of
+from lint_rules.repairs.source import Source
+from lint_rules.run import Report, judged
+from lint_rules.target import inside
+from mla_guard.diagnostic import LINT_RULES, Diagnostic
+
+__all__ = ["FileChanged", "Fixed", "diff", "fix", "said", "write"]
+
+_MOST_ROUNDS = 20
+_STAGES = (("MLA101", "MLA201", "MLA202", "MLA303"), ("MLA301", "MLA302"))
+"""What a wrapper should hand on is only settled once the signatures inside are."""
+
+_Key = tuple[str, str, str, str]
+
+
+class FileChanged(Exception):
+    """A file is no longer what was checked; nothing is written over it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A tree after its repairs.
+
+    ``report`` is on what remains, ``repaired`` are the findings that went away, in the order of
+    their repairs; ``before`` and ``after`` hold the changed files.
+    """
+
+    report: Report
+    repaired: tuple[Diagnostic, ...]
+    before: Mapping[str, bytes]
+    after: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A tree as edited so far: the findings to repair, and all that every rule says."""
+
+    asked: list[Diagnostic]
+    everywhere: Report
+    judge: Judge
+    edited: dict[str, bytes]
+
+
+def fix(
+    targets: Sequence[Path],
+    config: Config,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Fixed:
+    """Repair in memory what can be repaired of the findings that a check of ``targets`` reports.
+
+    A round makes every repair that does not clash with another one. It is kept if its findings are
+    gone and no finding is new, of whatever rule and wherever in the project; the repairs that are
+    to blame are otherwise left out for good. Rounds follow until nothing is left to repair.
+    """
+    state = _judged(targets, config, {}, progress)
+    original = state.judge.sources
+    repaired: list[Diagnostic] = []
+    refused: set[_Key] = set()
+    for _ in range(_MOST_ROUNDS):
+        chosen = _chosen(state, targets, refused)
+        if not chosen:
+            break
+        edited = {**state.edited, **_applied(Files(state.judge.sources), chosen)}
+        tried = _judged(targets, config, edited, progress)
+        blamed = _blamed(state, tried, chosen)
+        refused.update(_key(repair.diagnostic) for repair in blamed)
+        if not blamed:
+            repaired += [repair.diagnostic for repair in chosen]
+            state = tried
+    report, _ = judged(targets, config, progress=progress, edited=state.edited)
+    before = {path: original[path] for path in state.edited}
+    return Fixed(report, tuple(repaired), before, state.edited)
+
+
+def _judged(
+    targets: Sequence[Path],
+    config: Config,
+    edited: dict[str, bytes],
+    progress: Callable[[str], None] | None,
+) -> _State:
+    """What every rule says of the whole project, with files edited."""
+    everything = replace(config, select=tuple(LINT_RULES), ignore=(), min_severity="warning")
+    report, judge = judged((*targets, *config.src), everything, progress=progress, edited=edited)
+    asked = [d for d in report.diagnostics if _is_asked(d, targets, config)]
+    return _State(asked, report, judge, edited)
+
+
+def _is_asked(finding: Diagnostic, targets: Sequence[Path], config: Config) -> bool:
+    return (
+        config.selects(finding.code)
+        and config.shows(finding.severity)
+        and _is_inside(finding.place.path, targets)
+    )
+
+
+def _is_inside(path: str, targets: Sequence[Path]) -> bool:
+    place = Path(os.path.abspath(path))
+    return any(inside(place, target) for target in targets)
+
+
+def _chosen(state: _State, targets: Sequence[Path], refused: Collection[_Key]) -> list[Repair]:
+    """The repairs of the next round, no two of which clash."""
+    files = Files(state.judge.sources)
+    for codes in _STAGES:
+        chosen: list[Repair] = []
+        for code in [c for c in codes if c in REPAIRS]:
+            wanted = {d for d in state.asked if d.code == code and _key(d) not in refused}
+            for repair in REPAIRS[code](state.judge, files, wanted) if wanted else ():
+                others = [edit for other in chosen for edit in other.edits]
+                if _is_possible(repair, others, files, targets):
+                    chosen.append(repair)
+        if chosen:
+            return chosen
+    return []
+
+
+def _is_possible(
+    repair: Repair, others: Sequence[Edit], files: Files, targets: Sequence[Path]
+) -> bool:
+    if any(edit.clashes(other) for edit in repair.edits for other in others if edit != other):
+        return False
+    try:
+        _applied(files, [repair])
+    except NoRepair:
+        return False
+    return all(_is_inside(edit.path, targets) for edit in repair.edits)
+
+
+def _applied(files: Files, chosen: Iterable[Repair]) -> dict[str, bytes]:
+    edits: dict[str, set[Edit]] = {}
+    for repair in chosen:
+        for edit in repair.edits:
+            edits.setdefault(edit.path, set()).add(edit)
+    return {path: applied(files[path], found) for path, found in edits.items()}
+
+
+def _blamed(before: _State, after: _State, chosen: Sequence[Repair]) -> list[Repair]:
+    """The repairs that did not do away with their finding, or brought another one about."""
+    remaining = {_key(d) for d in after.everywhere.diagnostics}
+    blamed = [r for r in chosen if _key(r.diagnostic) in remaining]
+    broken = {f.path for f in after.everywhere.failures} - {
+        f.path for f in before.everywhere.failures
+    }
+    blamed += [r for r in chosen if any(edit.path in broken for edit in r.edits)]
+    known = {(_key(d), d.severity) for d in before.everywhere.diagnostics}
+    known |= {(key, "warning") for key, _ in known}
+    files = Files(before.judge.sources)
+    for finding in after.everywhere.diagnostics:
+        if (_key(finding), finding.severity) not in known:
+            blamed += _causes(finding, chosen, files) or chosen
+    return blamed
+
+
+def _causes(finding: Diagnostic, chosen: Sequence[Repair], files: Files) -> list[Repair]:
+    """The repairs whose edits a new finding points at, or else those that it mentions."""
+    ends = (finding.place, *(related.place for related in finding.related))
+    edits = [edit for repair in chosen for edit in repair.edits]
+    lines = {edit: lines_of(files[edit.path], edits, edit) for edit in edits}
+    pointed = [
+        repair
+        for repair in chosen
+        if any(end.path == e.path and end.line in lines[e] for end in ends for e in repair.edits)
+    ]
+    text = finding.text()
+    return pointed or [r for r in chosen if r.diagnostic.symbol in text]
+
+
+def _key(finding: Diagnostic) -> _Key:
+    """What stays the same of a finding while lines move."""
+    return finding.code, finding.place.path, finding.symbol, finding.message
+
+
+def diff(fixed: Fixed, base: Path) -> str:
+    """The changes as a unified diff, paths relative to ``base`` where they lie below it."""
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for path in sorted(fixed.after)
+        for line in difflib.unified_diff(
+            _lines(path, fixed.before[path]),
+            _lines(path, fixed.after[path]),
+            shown(path, base),
+            shown(path, base),
+        )
+    )
+
+
+def said(fixed: Fixed, verb: str) -> str:
+    """How many findings are repaired in how many files, and by which rules, as one line."""
+    if not fixed.after:
+        return f"{verb} nothing."
+    codes = Counter(d.code for d in fixed.repaired)
+    by_rule = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
+    findings, files = counted(len(fixed.repaired), "finding"), counted(len(fixed.after), "file")
+    return f"{verb} {findings} in {files} ({by_rule})."
+
+
+def _lines(path: str, data: bytes) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", Source(path, data).text)
+
+
+def write(fixed: Fixed) -> None:
+    """Write the changed files, each at once and with its permissions.
+
+    Raises :class:`FileChanged`, before anything is written, where a file is not what was checked,
+    and :class:`OSError` where one cannot be written.
+    """
+    for path, data in fixed.before.items():
+        if Path(path).read_bytes() != data:
+            raise FileChanged(f"{path} was changed while it was checked: nothing was repaired")
+        if not os.access(path, os.W_OK):
+            raise PermissionError(f"{path} may not be written: nothing was repaired")
+    for path, data in fixed.after.items():
+        _replace(Path(os.path.realpath(path)), fixed.before[path], data)
+
+
+def _replace(path: Path, before: bytes, data: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, stat.S_IMODE(path.stat().st_mode))
+        if path.read_bytes() != before:
+            raise FileChanged(f"{path} was changed while repairs were written: it was left alone")
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

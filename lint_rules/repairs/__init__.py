@@ -1,0 +1,16 @@
+"""The repairs, by code: generators of edits that keep the behaviour, for the findings given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from lint_rules.judge import Judge
+from lint_rules.repairs import hook_signature_drift
+from lint_rules.repairs.edits import Files, Repair
+from mla_guard.diagnostic import Diagnostic
+
+__all__ = ["REPAIRS"]
+
+REPAIRS: dict[str, Callable[[Judge, Files, Collection[Diagnostic]], Iterator[Repair]]] = {
+    "MLA101": hook_signature_drift.repairs,
+}
