@@ -8,7 +8,7 @@ import re
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -79,12 +79,21 @@ def fix(
         chosen = _chosen(state, targets, refused)
         if not chosen:
             break
-        edited = {**state.edited, **_applied(Files(state.judge.sources), chosen)}
-        tried = _judged(targets, config, edited, progress)
-        blamed = _blamed(state, tried, chosen)
+        made, tried, first = list(chosen), state, None
+        while chosen:
+            edited = {**tried.edited, **_applied(Files(tried.judge.sources), chosen)}
+            tried = _judged(targets, config, edited, progress)
+            first = first or tried
+            fresh = set(_fresh(state, tried))
+            chosen = _chosen(tried, targets, refused, fresh)
+            if {repair.diagnostic for repair in chosen} != fresh:
+                break  # not all that is new can be repaired in turn
+            made += chosen
+        assert first is not None
+        blamed = _blamed(state, tried, made) and _blamed(state, first, made)
         refused.update(_key(repair.diagnostic) for repair in blamed)
         if not blamed:
-            repaired += [repair.diagnostic for repair in chosen]
+            repaired += [repair.diagnostic for repair in made]
             state = tried
     report, _ = judged(targets, config, progress=progress, edited=state.edited)
     before = {path: original[path] for path in state.edited}
@@ -117,13 +126,20 @@ def _is_inside(path: str, targets: Sequence[Path]) -> bool:
     return any(inside(place, target) for target in targets)
 
 
-def _chosen(state: _State, targets: Sequence[Path], refused: Collection[_Key]) -> list[Repair]:
-    """The repairs of the next round, no two of which clash."""
+def _chosen(
+    state: _State,
+    targets: Sequence[Path],
+    refused: Collection[_Key],
+    only: Collection[Diagnostic] | None = None,
+) -> list[Repair]:
+    """The repairs of the next round, no two of which clash; of ``only`` some findings if given."""
     files = Files(state.judge.sources)
     for codes in _STAGES:
         chosen: list[Repair] = []
         for code in [c for c in codes if c in REPAIRS]:
             wanted = {d for d in state.asked if d.code == code and _key(d) not in refused}
+            if only is not None:
+                wanted &= set(only)
             for repair in REPAIRS[code](state.judge, files, wanted) if wanted else ():
                 others = [edit for other in chosen for edit in other.edits]
                 if _is_possible(repair, others, files, targets):
@@ -161,13 +177,17 @@ def _blamed(before: _State, after: _State, chosen: Sequence[Repair]) -> list[Rep
         f.path for f in before.everywhere.failures
     }
     blamed += [r for r in chosen if any(edit.path in broken for edit in r.edits)]
+    files = Files(before.judge.sources)
+    for finding in _fresh(before, after):
+        blamed += _causes(finding, chosen, files) or chosen
+    return blamed
+
+
+def _fresh(before: _State, after: _State) -> Iterator[Diagnostic]:
+    """The findings that were not there, or not as errors."""
     known = {(_key(d), d.severity) for d in before.everywhere.diagnostics}
     known |= {(key, "warning") for key, _ in known}
-    files = Files(before.judge.sources)
-    for finding in after.everywhere.diagnostics:
-        if (_key(finding), finding.severity) not in known:
-            blamed += _causes(finding, chosen, files) or chosen
-    return blamed
+    return (d for d in after.everywhere.diagnostics if (_key(d), d.severity) not in known)
 
 
 def _causes(finding: Diagnostic, chosen: Sequence[Repair], files: Files) -> list[Repair]:

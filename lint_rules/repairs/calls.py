@@ -13,6 +13,7 @@ from lint_rules.handing import method_value
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, shape
 from lint_rules.repairs.edits import Edit, NoRepair, appended
+from lint_rules.repairs.paths import ignoring
 from lint_rules.repairs.source import Source, walk
 from mla_guard.drift import KEYWORD_ONLY, Call, binding_errors
 
@@ -38,7 +39,12 @@ class Handed:
         Raises :class:`NoRepair` where a parameter is handed to nobody, or a call would break.
         """
         settled: set[str] = set()
-        for call, skipped, targets in self._calls():
+        calls = list(self._calls())
+        if ignoring(self._node, [call for call, _, _ in calls]):
+            raise NoRepair(
+                f"{', '.join(names)} would be taken and ignored on a way through the body"
+            )
+        for call, skipped, targets in calls:
             if any(a.star for a in call.args):
                 raise NoRepair("arguments are handed on as *args or **kwargs")
             added = []

@@ -74,12 +74,19 @@ class Source:
         return self._ranges[node].start.line
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
-        """The offsets at which ``node`` begins and ends."""
+        """The offsets at which ``node`` begins and ends, parentheses around it included."""
         found = self._ranges[node]
-        return (
-            self._starts[found.start.line - 1] + found.start.column,
-            self._starts[found.end.line - 1] + found.end.column,
-        )
+        start = self._starts[found.start.line - 1] + found.start.column
+        end = self._starts[found.end.line - 1] + found.end.column
+        if isinstance(node, cst.Param):  # its own range ends with the name
+            parts = (node.annotation and node.annotation.annotation, node.default)
+            end = max([end, *(self.span(part)[1] for part in parts if part is not None)])
+        elif isinstance(node, cst.Arg):
+            end = self.span(node.value)[1]
+        elif isinstance(node, cst.BaseExpression):
+            start -= sum(len(self.module.code_for_node(paren)) for paren in node.lpar)
+            end += sum(len(self.module.code_for_node(paren)) for paren in node.rpar)
+        return start, end
 
     def code(self, node: cst.CSTNode) -> str:
         """The text of ``node``, as it stands in the file."""
