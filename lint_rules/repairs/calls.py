@@ -52,7 +52,7 @@ class Handed:
                 if self._passes(call, skipped, targets, name):
                     settled.add(name)
                     continue
-                if not targets or any(_refuses(target, name) for target in targets):
+                if targets is None or any(_refuses(target, name) for target in targets):
                     raise NoRepair(f"{name} is not accepted where the hook is handed on to")
                 settled.add(name)
                 added.append(f"{name}={name}")
@@ -63,20 +63,25 @@ class Handed:
         if missing := set(names) - settled:
             raise NoRepair(f"{', '.join(sorted(missing))} would be taken and ignored")
 
-    def _passes(self, call: cst.Call, skipped: int, targets: list[Member], name: str) -> bool:
+    def _passes(
+        self, call: cst.Call, skipped: int, targets: list[Member] | None, name: str
+    ) -> bool:
         """Whether the call already gives the parameter a value of its own."""
         if any(a.keyword is not None and a.keyword.value == name for a in call.args):
             return True
         count = sum(a.keyword is None for a in call.args) - skipped
-        for target in targets:
+        for target in targets or ():
             assert target.function is not None
             order = [p.name for p in shape(target.function) if p.kind < KEYWORD_ONLY]
             if name in order[:count]:
                 return True
         return False
 
-    def _calls(self) -> Iterator[tuple[cst.Call, int, list[Member]]]:
-        """The calls, how many leading arguments are not the hook's, and what they can run."""
+    def _calls(self) -> Iterator[tuple[cst.Call, int, list[Member] | None]]:
+        """The calls, how many leading arguments are not the hook's, and what they can run.
+
+        None where that is unknown; nothing where no backend that is held there has the hook.
+        """
         name, owner = self._member.name, self._member.owner
         for node in walk(self._node.body):
             if not isinstance(node, cst.Call):
@@ -84,18 +89,18 @@ class Handed:
             if isinstance(node.func, cst.Attribute) and node.func.attr.value == name:
                 base = node.func.value
                 if isinstance(base, cst.Call) and _is(base.func, "super"):
-                    yield node, 0, _function(owner.after(owner, name))
+                    yield node, 0, _function(owner.after(owner, name)) or None
                     continue
                 if node.args and _is(node.args[0].value, self._receiver):
                     parent = self._parent(base)
                     if parent is not None:
-                        yield node, 1, _function(parent.members.get(name))
+                        yield node, 1, _function(parent.members.get(name)) or None
                         continue
             delegation = self._delegation(node)
             if delegation is not None:
                 yield node, 2 if delegation.delegated else 0, self._targets(delegation)
             elif self._asks_for_hook(node):
-                yield node, 0, []
+                yield node, 0, None
 
     def _parent(self, base: cst.BaseExpression) -> Klass | None:
         """The parent that ``base`` names, as in ``Parent.hook(self)``."""

@@ -24,19 +24,23 @@ class NoRepair(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
-    """Characters ``start`` to ``end`` of a file become ``text``, which has ``\\n`` line ends."""
+    """Characters ``start`` to ``end`` of a file become ``text``, which has ``\\n`` line ends.
+
+    ``whole``: a definition of its own, of which several can be inserted at one place.
+    """
 
     path: str
     start: int
     end: int
     text: str
+    whole: bool = False
 
     def clashes(self, other: Edit) -> bool:
         """Whether the two cannot both be made: they overlap, or insert at one place."""
         if self.path != other.path:
             return False
         if self.start == other.start:
-            return True
+            return not (self.whole and other.whole)
         return self.start < other.end and other.start < self.end
 
 

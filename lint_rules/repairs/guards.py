@@ -1,0 +1,55 @@
+"""How the methods of a wrapper ask whether a held backend has a hook."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import libcst as cst
+
+from lint_rules.repairs.edits import NoRepair
+from lint_rules.repairs.source import Source, walk
+
+__all__ = ["guard_style", "guarded_call"]
+
+HASATTR = "hasattr"
+
+
+def guard_style(source: Source, klass: cst.ClassDef) -> str:
+    """``hasattr`` where the class asks in that way alone, else the local that holds the hook."""
+    locals_: list[str] = []
+    asks = False
+    for node in walk(klass.body):
+        if isinstance(node, cst.Call) and source.code(node.func) == HASATTR:
+            asks = True
+        if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call):
+            target, call = node.targets[0].target, node.value
+            if isinstance(target, cst.Name) and source.code(call.func) == "getattr":
+                if len(call.args) == 3 and source.code(call.args[2].value) == "None":
+                    locals_.append(target.value)
+    return locals_[0] if locals_ else HASATTR if asks else "hook"
+
+
+def guarded_call(
+    source: Source, call: cst.Call, style: str, used: Collection[str], indent: str
+) -> str:
+    """The statement that makes ``call`` where its object has the attribute that it calls.
+
+    Without the white space before its first line; later lines have ``indent``.
+    """
+    assert isinstance(call.func, cst.Attribute)
+    base, name = source.code(call.func.value), call.func.attr.value
+    arguments = source.code(call)[len(source.code(call.func)) :]
+    if any(quotes in arguments for quotes in ('"""', "'''")):
+        raise NoRepair("a string over several lines cannot be indented")
+    step = source.module.default_indent
+    inner = arguments.replace("\r\n", "\n").replace("\n", "\n" + step)
+    if style == HASATTR:
+        return f'if hasattr({base}, "{name}"):\n{indent}{step}{base}.{name}{inner}'
+    local = style
+    while local in used:
+        local += "_"
+    return (
+        f'{local} = getattr({base}, "{name}", None)\n'
+        f"{indent}if {local} is not None:\n"
+        f"{indent}{step}{local}{inner}"
+    )
