@@ -12,7 +12,7 @@ from mla_guard.diagnostic import Diagnostic
 if TYPE_CHECKING:
     import libcst as cst
 
-__all__ = ["Edit", "Files", "NoRepair", "Repair", "appended", "applied", "lines_of"]
+__all__ = ["Edit", "Files", "NoRepair", "Repair", "appended", "applied", "broken", "lines_of"]
 
 _WIDTH = 88
 """Columns beyond which a list of parameters or arguments is broken, as Black does by default."""
@@ -112,6 +112,18 @@ def appended(
     if len(flat) > _WIDTH:
         flat = "\n".join(f"{inner}{item}," for item in whole)
     return Edit(source.path, first, end, f"\n{flat}\n{outer}")
+
+
+def broken(head: str, items: list[str], tail: str, indent: str, source: Source) -> str:
+    """``head(items)tail`` on one line, or broken into lines where that is too long."""
+    flat = f"{head}({', '.join(items)}){tail}"
+    if len(flat) <= _WIDTH:
+        return flat
+    inner = indent + source.module.default_indent
+    block = inner + ", ".join(items)
+    if len(block) > _WIDTH:
+        block = "\n".join(f"{inner}{item}," for item in items)
+    return f"{head}(\n{block}\n{indent}){tail}"
 
 
 def _comma(text: str, end: int) -> int | None:

@@ -9,7 +9,7 @@ import libcst as cst
 from lint_rules.repairs.edits import NoRepair
 from lint_rules.repairs.source import Source, walk
 
-__all__ = ["guard_style", "guarded_call"]
+__all__ = ["guard_style", "guarded", "guarded_call"]
 
 HASATTR = "hasattr"
 
@@ -41,15 +41,22 @@ def guarded_call(
     arguments = source.code(call)[len(source.code(call.func)) :]
     if any(quotes in arguments for quotes in ('"""', "'''")):
         raise NoRepair("a string over several lines cannot be indented")
+    inner = arguments.replace("\r\n", "\n").replace("\n", "\n" + source.module.default_indent)
+    return f"\n{indent}".join(guarded(source, base, name, inner, style, used))
+
+
+def guarded(
+    source: Source, base: str, name: str, arguments: str, style: str, used: Collection[str]
+) -> list[str]:
+    """The lines that call ``base.name`` with ``arguments`` where there is such an attribute."""
     step = source.module.default_indent
-    inner = arguments.replace("\r\n", "\n").replace("\n", "\n" + step)
     if style == HASATTR:
-        return f'if hasattr({base}, "{name}"):\n{indent}{step}{base}.{name}{inner}'
+        return [f'if hasattr({base}, "{name}"):', f"{step}{base}.{name}{arguments}"]
     local = style
     while local in used:
         local += "_"
-    return (
-        f'{local} = getattr({base}, "{name}", None)\n'
-        f"{indent}if {local} is not None:\n"
-        f"{indent}{step}{local}{inner}"
-    )
+    return [
+        f'{local} = getattr({base}, "{name}", None)',
+        f"if {local} is not None:",
+        f"{step}{local}{arguments}",
+    ]
