@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -114,16 +114,15 @@ def appended(
     return Edit(source.path, first, end, f"\n{flat}\n{outer}")
 
 
-def broken(head: str, items: list[str], tail: str, indent: str, source: Source) -> str:
-    """``head(items)tail`` on one line, or broken into lines where that is too long."""
+def broken(head: str, items: Sequence[str], tail: str, indent: str, step: str) -> list[str]:
+    """``head(items)tail`` in lines to be indented by ``indent``, one where it fits."""
     flat = f"{head}({', '.join(items)}){tail}"
-    if len(flat) <= _WIDTH:
-        return flat
-    inner = indent + source.module.default_indent
-    block = inner + ", ".join(items)
-    if len(block) > _WIDTH:
-        block = "\n".join(f"{inner}{item}," for item in items)
-    return f"{head}(\n{block}\n{indent}){tail}"
+    if len(indent + flat) <= _WIDTH:
+        return [flat]
+    block = [step + ", ".join(items)]
+    if len(indent + block[0]) > _WIDTH:
+        block = [f"{step}{item}," for item in items]
+    return [f"{head}(", *block, f"){tail}"]
 
 
 def _comma(text: str, end: int) -> int | None:

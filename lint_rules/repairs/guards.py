@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 
 import libcst as cst
 
@@ -41,22 +41,32 @@ def guarded_call(
     arguments = source.code(call)[len(source.code(call.func)) :]
     if any(quotes in arguments for quotes in ('"""', "'''")):
         raise NoRepair("a string over several lines cannot be indented")
-    inner = arguments.replace("\r\n", "\n").replace("\n", "\n" + source.module.default_indent)
-    return f"\n{indent}".join(guarded(source, base, name, inner, style, used))
+    step = source.module.default_indent
+    lines = arguments.replace("\r\n", "\n").replace(f"\n{indent}", "\n").split("\n")
+    made = guarded(step, base, name, style, used, lambda f: [f + lines[0], *lines[1:]])
+    return f"\n{indent}".join(made)
 
 
 def guarded(
-    source: Source, base: str, name: str, arguments: str, style: str, used: Collection[str]
+    step: str,
+    base: str,
+    name: str,
+    style: str,
+    used: Collection[str],
+    call: Callable[[str], Iterable[str]],
 ) -> list[str]:
-    """The lines that call ``base.name`` with ``arguments`` where there is such an attribute."""
-    step = source.module.default_indent
+    """The lines that make the ``call`` of ``base.name`` where there is such an attribute.
+
+    ``call`` gives its lines for what is called.
+    """
     if style == HASATTR:
-        return [f'if hasattr({base}, "{name}"):', f"{step}{base}.{name}{arguments}"]
+        made = call(f"{base}.{name}")
+        return [f'if hasattr({base}, "{name}"):', *(step + line for line in made)]
     local = style
     while local in used:
         local += "_"
     return [
         f'{local} = getattr({base}, "{name}", None)',
         f"if {local} is not None:",
-        f"{step}{local}{arguments}",
+        *(step + line for line in call(local)),
     ]

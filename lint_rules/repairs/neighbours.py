@@ -11,7 +11,7 @@ from lint_rules.exposure import Wrapper
 from lint_rules.facts import Function
 from lint_rules.judge import Judge
 from lint_rules.link import shape
-from lint_rules.repairs.edits import NoRepair
+from lint_rules.repairs.edits import NoRepair, broken
 from lint_rules.repairs.guards import guard_style, guarded
 from lint_rules.repairs.source import Source, walk
 from mla_guard.drift import POSITIONAL_OR_KEYWORD
@@ -93,6 +93,7 @@ class _Copy:
         self._node = node
         self._name = neighbour.name
         self._optional = {p.name for p in neighbour.function.params[1:]} - set(hook.required)
+        self._step = source.module.default_indent
         self._handing = 0
 
     def lines(self) -> list[str]:
@@ -100,34 +101,40 @@ class _Copy:
         if any(isinstance(node, cst.Comment) for node in walk(self._node.body)):
             return []
         try:
-            found = list(self._block(self._node.body, first=True))
+            found = list(self._block(self._node.body, 0))
         except NoRepair:
             return []
         return found if self._handing else []
 
-    def _block(self, block: cst.BaseSuite, *, first: bool = False) -> Iterator[str]:
+    def _block(self, block: cst.BaseSuite, depth: int) -> Iterator[str]:
         if not isinstance(block, cst.IndentedBlock):
             raise NoRepair("a block on one line")
         for index, statement in enumerate(block.body):
-            if first and index == 0 and _is_docstring(statement):
+            if depth == 0 and index == 0 and _is_docstring(statement):
                 continue
-            yield from self._statement(statement)
+            for text in self._statement(statement, depth):
+                yield from text.split("\n")
 
-    def _statement(self, statement: cst.BaseStatement) -> Iterator[str]:
-        step = self._source.module.default_indent
+    def _statement(self, statement: cst.BaseStatement, depth: int) -> Iterator[str]:
         if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
-            yield from self._small(statement.body[0])
-        elif isinstance(statement, cst.If) and statement.orelse is None:
-            yield f"if {self._plain(statement.test)}:"
-            yield from (step + line for line in self._block(statement.body))
-        elif isinstance(statement, cst.For) and statement.orelse is None:
-            target, over = self._plain(statement.target), self._plain(statement.iter)
-            yield f"for {target} in {over}:"
-            yield from (step + line for line in self._block(statement.body))
+            yield from self._small(statement.body[0], depth)
+        elif (isinstance(statement, cst.If) and statement.orelse is None) or (
+            isinstance(statement, cst.For) and statement.orelse is None
+        ):
+            yield self._head(statement)
+            yield from (self._step + line for line in self._block(statement.body, depth + 1))
         else:
             raise NoRepair("another kind of statement")
 
-    def _small(self, small: cst.BaseSmallStatement) -> Iterator[str]:
+    def _head(self, statement: cst.If | cst.For) -> str:
+        """What stands before the block of a compound statement."""
+        heads = [c for c in statement.children if isinstance(c, cst.BaseExpression)]
+        for head in heads:
+            self._plain(head)
+        start, end = self._source.span(statement)[0], self._source.span(statement.body)[0]
+        return self._dedented(self._source.text[start:end].rstrip(), start)
+
+    def _small(self, small: cst.BaseSmallStatement, depth: int) -> Iterator[str]:
         if isinstance(small, cst.Assign) and len(small.targets) == 1:
             if isinstance(small.targets[0].target, cst.Name):
                 yield f"{self._plain(small.targets[0].target)} = {self._plain(small.value)}"
@@ -139,12 +146,17 @@ class _Copy:
         if not isinstance(func, cst.Attribute) or func.attr.value != self._name:
             raise NoRepair("does something else")
         self._handing += 1
-        base, handed = self._plain(func.value), f"({', '.join(self._arguments(value))})"
+        base, handed = self._plain(func.value), list(self._arguments(value))
+        indent = self._source.indentation(self._source.span(small)[0])
         if self._style:
             used = (*self._hook.required, *self._hook.optional)
-            yield from guarded(self._source, base, self._hook.name, handed, self._style, used)
+            yield from guarded(
+                self._step, base, self._hook.name, self._style, used,
+                lambda called: broken(called, handed, "", indent + self._step, self._step),
+            )  # fmt: skip
         else:
-            yield f"{'return ' if self._hook.gives else ''}{base}.{self._hook.name}{handed}"
+            head = f"{'return ' if self._hook.gives else ''}{base}.{self._hook.name}"
+            yield from broken(head, handed, "", indent, self._step)
 
     def _arguments(self, call: cst.Call) -> Iterator[str]:
         for arg in call.args:
@@ -157,14 +169,17 @@ class _Copy:
         yield from (f"{name}={name}" for name in self._hook.optional)
 
     def _plain(self, node: cst.CSTNode) -> str:
-        """An expression that means the same for the other hook, on one line."""
+        """An expression that means the same for the other hook."""
         for inner in walk(node):
             if isinstance(inner, cst.Name) and inner.value in self._optional:
                 raise NoRepair("depends on an argument that the other hook does not have")
             if isinstance(inner, cst.SimpleString):
                 raise NoRepair("says a name")
-        code = self._source.code(node)
-        return " ".join(part.strip() for part in code.splitlines()).replace("( ", "(")
+        return self._dedented(self._source.code(node), self._source.span(node)[0])
+
+    def _dedented(self, text: str, start: int) -> str:
+        indent = self._source.indentation(start)
+        return text.replace("\r\n", "\n").replace(f"\n{indent}", "\n")
 
 
 def _is_docstring(statement: cst.BaseStatement) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from lint_rules.exposure import constant_of
 from lint_rules.facts import Const, Return
@@ -15,13 +16,10 @@ from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, broken
 from lint_rules.repairs.guards import guard_style, guarded
 from lint_rules.repairs.names import annotation_text, parameter_text
 from lint_rules.repairs.neighbours import Hook, as_neighbours, neighbours
-from lint_rules.repairs.source import Source
+from lint_rules.repairs.source import Source, walk
 from lint_rules.rules.unexposed_wrapper_hook import diagnose
 from mla_guard.diagnostic import Diagnostic
 from mla_guard.drift import KEYWORD_ONLY, POSITIONAL_OR_KEYWORD, Call, binding_errors
-
-if TYPE_CHECKING:
-    import libcst as cst
 
 __all__ = ["permission", "repairs"]
 
@@ -53,24 +51,23 @@ def _definition(judge: Judge, files: Files, gap: Gap) -> Edit:
     node = source.klass(klass.name, klass.line)
     child = certain_child(judge, gap)
     found = neighbours(judge, source, gap.wrapper)
-    lacking = judge.view.exposure
-    if child is not None:
-        asks = _asks(gap, hook) and any(
-            lacking(k, gap.name).kind == "absent" for k in gap.wrapper.inside(judge.view, child)
-        )
-        body = _direct(source, node, hook, f"self.{child}", asks=asks)
-        last = max((n.function.line for n in found), default=0)
-        if not last:
-            raise NoRepair(f"{klass.name} hands no hook on itself")
-        place = source.function(next(n.name for n in found if n.function.line == last), last)
-    else:
-        may_lack = any(lacking(k, gap.name).kind == "absent" for k in gap.wrapper.inner(judge.view))
-        asks = may_lack and _asks(gap, hook)
+    inside = gap.wrapper.inside(judge.view, child) if child else gap.wrapper.inner(judge.view)
+    asks = _asks(gap, hook) and any(
+        judge.view.exposure(k, gap.name).kind == "absent" for k in inside
+    )
+    body: Sequence[str] = ()
+    if child is None:
         place, body = as_neighbours(source, node, found, hook, asks=asks)
-    step = source.module.default_indent
+    elif found:
+        place = source.function(found[-1].name, found[-1].function.line)
+    else:
+        raise NoRepair(f"{klass.name} hands no hook on itself")
     indent = source.indentation(source.span(place)[0])
-    header = _header(judge, files, model, source, indent)
-    lines = [header, *(f"{indent}{step}{line}" if line else "" for line in body)]
+    inner = indent + source.module.default_indent
+    if child is not None:
+        body = _direct(source, node, hook, f"self.{child}", inner, asks=asks)
+    lines = [indent + line for line in _header(judge, files, model, source, node, indent)]
+    lines += [f"{inner}{line}" if line else "" for line in body]
     at = source.end_of_block(place.body)
     return Edit(source.path, at, at, "\n" + "\n".join(lines) + "\n", whole=True)
 
@@ -132,24 +129,42 @@ def _hook(model: Member, gap: Gap) -> Hook:
 
 
 def _direct(
-    source: Source, node: cst.ClassDef, hook: Hook, base: str, *, asks: bool
+    source: Source, node: cst.ClassDef, hook: Hook, base: str, indent: str, *, asks: bool
 ) -> Sequence[str]:
     handed = [*hook.required, *(f"{name}={name}" for name in hook.optional)]
+    step = source.module.default_indent
     if asks:
         style = guard_style(source, node)
         used = (*hook.required, *hook.optional)
-        return guarded(source, base, hook.name, f"({', '.join(handed)})", style, used)
-    return [f"{'return ' if hook.gives else ''}{base}.{hook.name}({', '.join(handed)})"]
+        return guarded(
+            step, base, hook.name, style, used,
+            lambda called: broken(called, handed, "", indent + step, step),
+        )  # fmt: skip
+    head = f"{'return ' if hook.gives else ''}{base}.{hook.name}"
+    return broken(head, handed, "", indent, step)
 
 
-def _header(judge: Judge, files: Files, model: Member, source: Source, indent: str) -> str:
+def _header(
+    judge: Judge, files: Files, model: Member, source: Source, klass: cst.ClassDef, indent: str
+) -> list[str]:
     assert model.function is not None
     node = files[model.owner.path].function(model.name, model.function.line)
+    known = _annotations(source, klass)
     params = ["self"]
     for p in shape(model.function):
         if p.kind == KEYWORD_ONLY and "*" not in params:
             params.append("*")
-        params.append(parameter_text(judge, files, model, source.path, p.name))
+        text = parameter_text(judge, files, model, source.path, p.name)
+        params.append(f"{p.name}: {known[p.name]}" if text == p.name in known else text)
     given = annotation_text(judge, files, model, source.path, node.returns)
     tail = f" -> {given}:" if given else ":"
-    return broken(f"{indent}def {model.name}", params, tail, indent, source)
+    return broken(f"def {model.name}", params, tail, indent, source.module.default_indent)
+
+
+def _annotations(source: Source, klass: cst.ClassDef) -> dict[str, str]:
+    """How the methods of the class annotate their parameters."""
+    return {
+        node.name.value: source.code(node.annotation.annotation)
+        for node in walk(klass.body)
+        if isinstance(node, cst.Param) and node.annotation is not None
+    }
