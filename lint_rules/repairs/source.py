@@ -123,6 +123,15 @@ class Source:
         first = min([self.line(node.name), *map(self.line, node.decorators)])
         return first <= line <= self.line(node.name)
 
+    def before(self, statement: cst.CSTNode) -> int:
+        """Where the line begins above which a statement can be put, comments on it kept with it."""
+        start = self.line_start(self.span(statement)[0])
+        index = self._starts.index(start)
+        while index and self.text[self._starts[index - 1] : start].lstrip(" \t").startswith("#"):
+            index -= 1
+            start = self._starts[index]
+        return start
+
     def end_of_block(self, block: cst.BaseSuite) -> int:
         """Where the line after ``block`` begins, comments that belong to the block included."""
         start, end = self.span(block)
