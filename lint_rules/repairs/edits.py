@@ -100,7 +100,7 @@ def appended(
         return Edit(source.path, end, end, "".join(joint + text for text in texts))
     plain = Edit(source.path, end, end, "".join(", " + text for text in texts))
     line = source.line_start(first)
-    rest = source.text[end:].split("\n", 1)[0].rstrip("\r")
+    rest = source.text[end:].split("\n", 1)[0].partition("#")[0].rstrip()
     width = end - line + len(plain.text) + len(rest)
     closed = source.text[end : end + 1] == ")" and source.text[first - 1 : first] == "("
     if not (last and closed and width > _WIDTH) or "\n" in source.text[first:end]:

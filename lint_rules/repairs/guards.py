@@ -18,13 +18,15 @@ def guard_style(source: Source, klass: cst.ClassDef) -> str:
     """``hasattr`` where the class asks in that way alone, else the local that holds the hook."""
     locals_: list[str] = []
     asks = False
+    called = {source.code(n.func) for n in walk(klass.body) if isinstance(n, cst.Call)}
     for node in walk(klass.body):
         if isinstance(node, cst.Call) and source.code(node.func) == HASATTR:
             asks = True
         if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call):
             target, call = node.targets[0].target, node.value
             if isinstance(target, cst.Name) and source.code(call.func) == "getattr":
-                if len(call.args) == 3 and source.code(call.args[2].value) == "None":
+                none = len(call.args) == 3 and source.code(call.args[2].value) == "None"
+                if none and target.value in called:
                     locals_.append(target.value)
     return locals_[0] if locals_ else HASATTR if asks else "hook"
 
