@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -21,13 +21,19 @@ __all__ = ["Handed", "statement"]
 
 
 class Handed:
-    """Where the method ``member`` hands its hook on, and what stands there."""
+    """Where the method ``member`` hands its hook on, and what stands there.
 
-    def __init__(self, judge: Judge, source: Source, member: Member) -> None:
+    The methods ``above`` take what is handed to them.
+    """
+
+    def __init__(
+        self, judge: Judge, source: Source, member: Member, above: Collection[Member]
+    ) -> None:
         assert member.function is not None
         self._judge = judge
         self._source = source
         self._member = member
+        self._above = above
         self._function = member.function
         self._node = source.function(member.name, member.line)
         self._receiver = member.function.params[0].name if member.function.params else ""
@@ -52,7 +58,9 @@ class Handed:
                 if self._passes(call, skipped, targets, name):
                     settled.add(name)
                     continue
-                if targets is None or any(_refuses(target, name) for target in targets):
+                if targets is None or any(
+                    target not in self._above and _refuses(target, name) for target in targets
+                ):
                     raise NoRepair(f"{name} is not accepted where the hook is handed on to")
                 settled.add(name)
                 added.append(f"{name}={name}")

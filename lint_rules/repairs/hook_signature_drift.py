@@ -43,9 +43,17 @@ def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Ite
 
 
 def _widened(
-    judge: Judge, files: Files, override: Member, model: Member, only: str
+    judge: Judge,
+    files: Files,
+    override: Member,
+    model: Member,
+    only: str,
+    above: tuple[Member, ...] = (),
 ) -> Iterator[Edit]:
-    """Lets an override take what its model takes, and the overrides below it as well."""
+    """Lets an override take what its model takes, and the overrides below it as well.
+
+    Those ``above`` take it by the same repair.
+    """
     assert override.function is not None
     assert model.function is not None
     mine = shape(override.function)
@@ -57,12 +65,12 @@ def _widened(
         else drift(promise_of(model), wide)
     ):
         raise NoRepair("more than optional parameters is missing")
-    yield from _taking(judge, files, override, model, missing)
+    yield from _taking(judge, files, override, model, missing, above)
     for below in _overrides_below(override):
         assert below.function is not None
         theirs = shape(below.function)
         if drift(wide, theirs) and not drift(mine, theirs):
-            yield from _widened(judge, files, below, model, only)
+            yield from _widened(judge, files, below, model, only, (*above, override))
 
 
 def _overrides_below(member: Member) -> Iterator[Member]:
@@ -94,7 +102,12 @@ def _with(mine: Shape, missing: list[Param]) -> Shape:
 
 
 def _taking(
-    judge: Judge, files: Files, override: Member, model: Member, missing: list[Param]
+    judge: Judge,
+    files: Files,
+    override: Member,
+    model: Member,
+    missing: list[Param],
+    above: tuple[Member, ...],
 ) -> Iterator[Edit]:
     function = override.function
     assert function is not None
@@ -106,7 +119,7 @@ def _taking(
         raise NoRepair("the body already uses a name of that kind")
     yield from _parameters(judge, files, override, model, missing, node)
     if not all(_may_ignore(override, function, name) for name in names):
-        yield from Handed(judge, source, override).edits(names)
+        yield from Handed(judge, source, override, above).edits(names)
 
 
 def _keywords(body: cst.CSTNode) -> set[str]:

@@ -31,8 +31,9 @@ def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Ite
 def _guarded(judge: Judge, files: Files, breach: Breach) -> Iterator[Edit]:
     delegation, klass = breach.delegation, breach.wrapper.klass
     name = delegation.name
-    if not all(is_guarded(use) for use in judge.view.callers_of(klass, name)):
-        raise NoRepair(f"{name} is called by code that relies on it")
+    for use in judge.view.callers_of(klass, name):
+        if not is_guarded(use) and any(use.admits(k, judge.view) for k in breach.lacking):
+            raise NoRepair(f"{use.scope.symbol} calls {name} on any backend")
     source = files[klass.path]
     function = source.function(delegation.scope.function.name, delegation.scope.function.line)
     style = guard_style(source, source.klass(klass.name, klass.line))

@@ -18,11 +18,12 @@ __all__ = ["Breach", "breaches", "check"]
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A finding, and the delegation that it is about."""
+    """A finding, the delegation that it is about, and the held classes that lack the hook."""
 
     diagnostic: Diagnostic
     wrapper: Wrapper
     delegation: Delegation
+    lacking: tuple[Klass, ...]
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
@@ -52,7 +53,7 @@ def breaches(judge: Judge) -> Iterator[Breach]:
             if lacking:
                 said.add(delegation.name)
                 said_of = _diagnose(judge, wrapper, delegation, lacking)
-                yield Breach(said_of, wrapper, delegation)
+                yield Breach(said_of, wrapper, delegation, tuple(k for k, _ in lacking))
 
 
 def _asked(delegation: Delegation) -> bool:
