@@ -1,4 +1,4 @@
-"""Repairs on faulty releases: the finding goes, no other comes, the files parse, and it is final."""
+"""Faulty releases repaired: the finding goes, no other comes, the files parse, and it is final."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_release_is_repaired(
     assert shown in diff(fixed, tmp_path)
     write(fixed)
     after = {key(d) for d in check([tmp_path], config).diagnostics}
-    assert after == before - {key(d) for d in fixed.repaired}
+    assert after <= before - {key(d) for d in fixed.repaired}
     for path in fixed.after:
         ast.parse(Path(path).read_bytes())
     assert fix([tmp_path], config).after == {}
