@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from mla_guard.diagnostic import Diagnostic, Place
+from mla_guard.diagnostic import REPAIRABLE, Diagnostic, Place
 
 __all__ = ["FORMATS", "Format", "counted", "render", "shown", "summary"]
 
@@ -32,7 +32,9 @@ def summary(findings: Sequence[Diagnostic], classes: int, files: int) -> str:
     counts = [(errors, "error"), (len(findings) - errors, "warning")]
     found = ", ".join(counted(n, noun) for n, noun in counts if n)
     verdict = f"Found {found}" if found else "No findings"
-    return f"{verdict} in {counted(classes, 'backend class')} ({counted(files, 'file')})."
+    repairable = sum(finding.code in REPAIRABLE for finding in findings)
+    hint = f" {repairable} may be repairable with --fix." if repairable else ""
+    return f"{verdict} in {counted(classes, 'backend class')} ({counted(files, 'file')}).{hint}"
 
 
 def counted(number: int, noun: str) -> str:

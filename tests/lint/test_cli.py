@@ -80,7 +80,7 @@ def test_clean_is_0(reports: Reports, capsys: Capture) -> None:
 def test_findings_are_1(engine: Path, reports: Reports, capsys: Capture) -> None:
     reports(report(drift(engine)))
     assert main(["check"]) == 1
-    summary = "\nFound 1 error in 2 backend classes (4 files).\n"
+    summary = "\nFound 1 error in 2 backend classes (4 files). 1 may be repairable with --fix.\n"
     assert capsys.readouterr() == (HEADLINE + summary, "")
 
 
