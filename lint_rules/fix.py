@@ -25,6 +25,7 @@ from mla_guard.diagnostic import LINT_RULES, Diagnostic
 __all__ = ["FileChanged", "Fixed", "diff", "fix", "said", "write"]
 
 _MOST_ROUNDS = 20
+_MOST_CONSEQUENCES = 4
 _STAGES = (("MLA101", "MLA201", "MLA202", "MLA303"), ("MLA301", "MLA302"))
 """What a wrapper should hand on is only settled once the signatures inside are."""
 
@@ -79,25 +80,35 @@ def fix(
         chosen = _chosen(state, targets, refused)
         if not chosen:
             break
-        made, tried, first = list(chosen), state, None
-        while chosen:
-            edited = {**tried.edited, **_applied(Files(tried.judge.sources), chosen)}
-            tried = _judged(targets, config, edited, progress)
-            first = first or tried
+        made, first = list(chosen), _after(state, chosen, targets, config, progress)
+        tried = first
+        for _ in range(_MOST_CONSEQUENCES):
             fresh = set(_fresh(state, tried))
-            chosen = _chosen(tried, targets, refused, fresh)
-            if {repair.diagnostic for repair in chosen} != fresh:
-                break  # not all that is new can be repaired in turn
-            made += chosen
-        assert first is not None
-        blamed = _blamed(state, tried, made) and _blamed(state, first, made)
-        refused.update(_key(repair.diagnostic) for repair in blamed)
-        if not blamed:
+            in_turn = _chosen(tried, targets, refused, fresh)
+            if not fresh or {repair.diagnostic for repair in in_turn} != fresh:
+                break
+            made += in_turn
+            tried = _after(tried, in_turn, targets, config, progress)
+        if _blamed(state, tried, made):
+            refused.update(_key(repair.diagnostic) for repair in _blamed(state, first, chosen))
+        else:
             repaired += [repair.diagnostic for repair in made]
             state = tried
     report, _ = judged(targets, config, progress=progress, edited=state.edited)
     before = {path: original[path] for path in state.edited}
     return Fixed(report, tuple(repaired), before, state.edited)
+
+
+def _after(
+    state: _State,
+    chosen: Sequence[Repair],
+    targets: Sequence[Path],
+    config: Config,
+    progress: Callable[[str], None] | None,
+) -> _State:
+    """The tree once ``chosen`` repairs are made."""
+    edited = _applied(Files(state.judge.sources), chosen)
+    return _judged(targets, config, {**state.edited, **edited}, progress)
 
 
 def _judged(

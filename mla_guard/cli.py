@@ -121,8 +121,11 @@ def _repair(arguments: argparse.Namespace, targets: Sequence[Path], config: Conf
 
     fixed = _attempt(lambda progress: fix(targets, config, progress=progress))
     if arguments.diff:
+        _complain(fixed.report, config)
         print(diff(fixed, Path.cwd()), end="")
         print(said(fixed, "Would repair"), file=sys.stderr)
+        if fixed.report.failures:
+            return FAILED
         return FINDINGS if fixed.after and not arguments.exit_zero else CLEAN
     try:
         write(fixed)
@@ -193,8 +196,9 @@ def _attempt(work: Callable[[Callable[[str], None] | None], T]) -> T:
             progress("")
 
 
-def _write(report: Report, config: Config, form: Format) -> int:
-    from lint_rules.output import render, shown, summary
+def _complain(report: Report, config: Config) -> None:
+    """Name the files that could not be read; refuse a check of nothing."""
+    from lint_rules.output import shown
 
     here = Path.cwd()
     for failure in report.failures:
@@ -207,6 +211,13 @@ def _write(report: Report, config: Config, form: Format) -> int:
             "checked. Name it with bases = ['AttentionBackend'] under [tool.mla-guard] of "
             "pyproject.toml, or check more of the engine"
         )
+
+
+def _write(report: Report, config: Config, form: Format) -> int:
+    from lint_rules.output import render, summary
+
+    _complain(report, config)
+    here = Path.cwd()
     if findings := render(report.diagnostics, form, here):
         print(findings)
     if form == "text":

@@ -115,10 +115,10 @@ def _hook(model: Member, gap: Gap) -> Hook:
     assert model.function is not None
     mine = shape(model.function)
     gives = any(
-        isinstance(event, Return) and event.value != Const("None")
+        m.function.generator
+        or any(isinstance(e, Return) and e.value != Const("None") for e in m.function.events)
         for m in _functions(gap)
         if m.function is not None
-        for event in m.function.events
     )
     return Hook(
         gap.name,
@@ -149,6 +149,8 @@ def _header(
 ) -> list[str]:
     assert model.function is not None
     node = files[model.owner.path].function(model.name, model.function.line)
+    if node.asynchronous is not None:
+        raise NoRepair(f"{model.name} is a coroutine")
     known = _annotations(source, klass)
     params = ["self"]
     for p in shape(model.function):

@@ -98,6 +98,12 @@ def test_diff_changes_nothing_and_exits_1_where_something_would_change(
     assert capsys.readouterr() == ("", "Would repair nothing.\n")
 
 
+def test_a_check_of_nothing_is_no_success(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine.write_text("x = 1\n")
+    assert main(["check", "--diff"]) == main(["check", "--fix"]) == 2
+    assert "nothing was checked" in capsys.readouterr().err
+
+
 def test_the_difference_can_be_applied(engine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "--diff"])
     shown = capsys.readouterr().out
