@@ -94,7 +94,9 @@ def fix(
         else:
             repaired += [repair.diagnostic for repair in made]
             state = tried
-    report, _ = judged(targets, config, progress=progress, edited=state.edited)
+    report = state.everywhere
+    if len(state.asked) < len(report.diagnostics):
+        report, _ = judged(targets, config, progress=progress, edited=state.edited)
     before = {path: original[path] for path in state.edited}
     return Fixed(report, tuple(repaired), before, state.edited)
 
@@ -195,10 +197,14 @@ def _blamed(before: _State, after: _State, chosen: Sequence[Repair]) -> list[Rep
 
 
 def _fresh(before: _State, after: _State) -> Iterator[Diagnostic]:
-    """The findings that were not there, or not as errors."""
+    """The findings that were not there, or not as errors; an ignore that is now unused is none."""
     known = {(_key(d), d.severity) for d in before.everywhere.diagnostics}
     known |= {(key, "warning") for key, _ in known}
-    return (d for d in after.everywhere.diagnostics if (_key(d), d.severity) not in known)
+    return (
+        d
+        for d in after.everywhere.diagnostics
+        if (_key(d), d.severity) not in known and d.code != "MLA001"
+    )
 
 
 def _causes(finding: Diagnostic, chosen: Sequence[Repair], files: Files) -> list[Repair]:

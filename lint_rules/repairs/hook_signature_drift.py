@@ -118,8 +118,11 @@ def _taking(
     if used & set(names):
         raise NoRepair("the body already uses a name of that kind")
     yield from _parameters(judge, files, override, model, missing, node)
-    if not all(_may_ignore(override, function, name) for name in names):
-        yield from Handed(judge, source, override, above).edits(names)
+    try:
+        yield from list(Handed(judge, source, override, above).edits(names))
+    except NoRepair:
+        if not all(_may_ignore(override, function, name) for name in names):
+            raise
 
 
 def _keywords(body: cst.CSTNode) -> set[str]:

@@ -202,6 +202,23 @@ def test_an_ignored_finding_is_not_repaired(tmp_path: Path) -> None:
     assert repaired(tmp_path, child=text).after == {}
 
 
+def test_what_the_contract_lets_drop_may_be_ignored(tmp_path: Path) -> None:
+    text = child("        self.rows = batch.rows\n").replace(
+        "from base import", "from marked import"
+    )
+    marked = "import mla_guard\n\n\n" + BASE.replace(
+        "class FlashBackend(AttentionBackend):\n",
+        'class FlashBackend(AttentionBackend):\n    @mla_guard.hook(optional_arguments="flag")\n',
+    )
+    (tmp_path / "marked.py").write_text(marked)
+    (tmp_path / "child.py").write_text(text)
+    config = Config(src=(tmp_path,), root=tmp_path)
+    found = after(fix([tmp_path], config))
+    assert found == text.replace("plan(self, batch)", "plan(self, batch, flag: bool = False)")
+    (tmp_path / "child.py").write_text(child(UP).replace("from base", "from marked"))
+    assert "super().plan(batch, flag=flag)" in after(fix([tmp_path], config))
+
+
 NONE = """\
 from base import AttentionBackend
 
