@@ -217,13 +217,20 @@ def _causes(finding: Diagnostic, chosen: Sequence[Repair], files: Files) -> list
         for repair in chosen
         if any(end.path == e.path and end.line in lines[e] for end in ends for e in repair.edits)
     ]
-    text = finding.text()
-    return pointed or [r for r in chosen if r.diagnostic.symbol in text]
+    mentioned = [r for r in chosen if r.diagnostic.symbol in finding.text()]
+    defining = [r for r in mentioned if _defines(r) & set(re.findall(r"\w+", finding.message))]
+    return pointed or defining or mentioned
+
+
+def _defines(repair: Repair) -> set[str]:
+    """The methods that a repair adds."""
+    return {name for edit in repair.edits for name in re.findall(r"\bdef (\w+)", edit.text)}
 
 
 def _key(finding: Diagnostic) -> _Key:
-    """What stays the same of a finding while lines move."""
-    return finding.code, finding.place.path, finding.symbol, finding.message
+    """What stays the same of a finding while lines move and what it counts changes."""
+    message = re.sub(r"\b\d+\b", "#", finding.message)
+    return finding.code, finding.place.path, finding.symbol, message
 
 
 def diff(fixed: Fixed, base: Path) -> str:
