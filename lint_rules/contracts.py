@@ -19,7 +19,7 @@ from lint_rules.run import read_project
 from lint_rules.target import inside
 from mla_guard.drift import format_shape
 
-__all__ = ["ContractError", "main_contract"]
+__all__ = ["ContractError", "Hook", "declaration", "hooks_of", "main_contract", "spread"]
 
 LEGEND = "I implements  i inherits  d delegates  r raises only  . absent"
 
@@ -79,7 +79,7 @@ def _is_named(klass: Klass, name: str) -> bool:
     return f".{module}.{klass.qualname}".endswith(f".{name}")
 
 
-def _hooks(judge: Judge, root: Klass) -> list[Hook]:
+def hooks_of(judge: Judge, root: Klass) -> list[Hook]:
     """What the root declares, in its order, then what callers ask of backends without it."""
     found = [
         Hook(name, member, ())
@@ -111,16 +111,17 @@ def _contract(judge: Judge, klass: Klass, here: Path) -> Iterator[str]:
     root = klass.root or klass
     line = " < ".join(k.name for k in klass.mro if k.root is not None)
     yield f"{line}  {shown(klass.path, here)}:{klass.line}"
-    for hook in _hooks(judge, root):
+    for hook in hooks_of(judge, root):
         if klass is root:
-            yield f"  {_declaration(hook)}: {_spread(judge, root, hook)}"
+            yield f"  {declaration(hook)}: {spread(judge, root, hook)}"
         else:
             member = klass.members.get(hook.name)
             place = f"  {shown(member.owner.path, here)}:{member.line}" if member else ""
             yield f"  {_said(hook, member)}: {_words(judge, klass, hook)}{place}"
 
 
-def _declaration(hook: Hook) -> str:
+def declaration(hook: Hook) -> str:
+    """The signature that the root declares, or those of the definitions below it."""
     if hook.declared is None:
         signatures = dict.fromkeys(map(_signature, hook.definitions))
         return " or ".join(signatures)
@@ -131,7 +132,7 @@ def _said(hook: Hook, member: Member | None) -> str:
     return _signature(member) if member is not None and member.function is not None else hook.name
 
 
-def _spread(judge: Judge, root: Klass, hook: Hook) -> str:
+def spread(judge: Judge, root: Klass, hook: Hook) -> str:
     """How a root's hook is declared and how many classes below define it."""
     defining = sum(hook.name in k.own for k in judge.view.backends if k.root is root)
     if hook.declared is None:
@@ -177,10 +178,10 @@ def _words(judge: Judge, klass: Klass, hook: Hook) -> str:
 def _matrix(judge: Judge, klass: Klass) -> str:
     """Rows are classes, columns the hooks, numbered above."""
     root = klass.root or klass
-    hooks = _hooks(judge, root)
+    hooks = hooks_of(judge, root)
     below = [k for k in (klass, *_below(klass)) if k is not root]
     below.sort(key=lambda k: (k.name, k.path))
-    names = [f"{number:>3}  {_declaration(hook)}" for number, hook in enumerate(hooks, start=1)]
+    names = [f"{number:>3}  {declaration(hook)}" for number, hook in enumerate(hooks, start=1)]
     width = max((len(k.name) for k in below), default=0)
     rows = [_row("", width, (str(n) for n in range(1, len(hooks) + 1)))]
     rows += [_row(k.name, width, (_letter(judge, k, hook) for hook in hooks)) for k in below]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from lint_rules.stand_ins import stand_ins
 
@@ -72,11 +73,13 @@ def scan(
     roots: Sequence[str],
     companions: Sequence[str] = (),
     pairs: Sequence[tuple[str, str]] = (),
+    unsaved: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Scan:
     """Read every path once and find the files that define or use a class below ``roots``.
 
     Of the hierarchies below ``companions`` only the definitions are looked for. ``pairs`` stand in
-    for each other, like those that the sources say so of.
+    for each other, like those that the sources say so of. ``unsaved`` has the contents of files
+    that an editor holds, in place of what is on disk.
     """
     sources: dict[str, bytes] = {}
     unreadable: dict[str, str] = {}
@@ -84,6 +87,9 @@ def scan(
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
                 unreadable[path] = "is no regular file"
+                continue
+            if path in unsaved:
+                sources[path] = unsaved[path]
                 continue
             with open(path, "rb") as file:
                 sources[path] = file.read()

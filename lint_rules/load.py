@@ -6,9 +6,10 @@ import gc
 import multiprocessing
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
@@ -78,17 +79,19 @@ def load(
     roots: Sequence[str],
     companions: Sequence[str] = (),
     pairs: Sequence[tuple[str, str]] = (),
+    unsaved: Mapping[str, bytes] = MappingProxyType({}),
     *,
     progress: Callable[[str], None] | None = None,
 ) -> Loaded:
     """Scan ``paths`` and link what matters of them.
 
     ``roots`` name the base classes whose callers count too, ``companions`` those of which only the
-    hierarchy does, ``pairs`` classes that stand in for each other.
+    hierarchy does, ``pairs`` classes that stand in for each other. ``unsaved`` has contents that
+    are not on disk, by path.
     """
     if progress is not None:
         progress(f"scanning {len(paths)} files")
-    found = scan(paths, roots, companions, pairs)
+    found = scan(paths, roots, companions, pairs, unsaved)
     jobs = [
         (path, found.sources[path], path in found.defining)
         for path in sorted(found.defining | found.using)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from lint_rules.config import Config, ConfigError
 from lint_rules.discover import walk
@@ -52,9 +53,13 @@ def read_project(
     targets: Sequence[Path],
     config: Config,
     *,
+    unsaved: Mapping[str, bytes] = MappingProxyType({}),
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Loaded, Judge]:
-    """Read what a check of ``targets`` has to read."""
+    """Read what a check of ``targets`` has to read.
+
+    ``unsaved`` has, by absolute path, what an editor holds in place of what is on disk.
+    """
     tops = config.src or tuple(targets)
     unlisted: list[tuple[str, int, str]] = []
 
@@ -72,7 +77,7 @@ def read_project(
         if not any(inside(Path(path), target) for path in paths):
             paths.update(dict.fromkeys(walk(target, failed=failed)))
     roots = (*BACKEND_ROOTS, *config.bases)
-    loaded = load(list(paths), roots, COMPANION_ROOTS, config.stand_ins, progress=progress)
+    loaded = load(list(paths), roots, COMPANION_ROOTS, config.stand_ins, unsaved, progress=progress)
     loaded = replace(loaded, failures=(*unlisted, *loaded.failures))
     _check_bases(config, loaded.project)
     simple = {name.rpartition(".")[2] for name in roots}
@@ -97,10 +102,14 @@ def check(
     targets: Sequence[Path],
     config: Config,
     *,
+    unsaved: Mapping[str, bytes] = MappingProxyType({}),
     progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """Check the project around ``targets`` and report on what lies inside them."""
-    loaded, judge = read_project(targets, config, progress=progress)
+    """Check the project around ``targets`` and report on what lies inside them.
+
+    ``unsaved`` has, by absolute path, what an editor holds in place of what is on disk.
+    """
+    loaded, judge = read_project(targets, config, unsaved=unsaved, progress=progress)
     sources = loaded.scan.sources
     findings: list[Diagnostic] = []
     for code, rule in RULES.items():

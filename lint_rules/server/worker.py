@@ -1,0 +1,95 @@
+"""The process that checks: one request after the other, until the server is gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from lint_rules.config import Config, ConfigError, load_config
+from lint_rules.judge import Judge
+from lint_rules.run import check, read_project
+from lint_rules.server.hover import describe
+from lint_rules.server.wire import Checked, CheckTree, Described, DescribeHook, receive, send
+from lint_rules.target import inside
+
+__all__ = ["Worker", "main"]
+
+
+class Worker:
+    """Answers requests about the tree as the last :class:`CheckTree` has it."""
+
+    def __init__(self) -> None:
+        self._asked = CheckTree((), {})
+        self._judges: dict[str, Judge | None] = {}
+
+    def check(self, asked: CheckTree) -> Checked:
+        """Check each folder as ``mla-guard check FOLDER`` does."""
+        self._asked = asked
+        self._judges.clear()
+        found = Checked()
+        for folder in asked.folders:
+            part = self._check(folder)
+            found = Checked(
+                tuple(dict.fromkeys((*found.findings, *part.findings))),
+                tuple(dict.fromkeys((*found.failures, *part.failures))),
+                found.problems + part.problems,
+                found.notes + part.notes,
+            )
+        return found
+
+    def _check(self, folder: str) -> Checked:
+        try:
+            targets, config = _located(folder)
+            report = check(targets, config, unsaved=self._asked.unsaved)
+        except ConfigError as error:
+            return Checked(problems=(str(error),))
+        note = f"{folder}: no base class of attention backends: nothing to check"
+        return Checked(report.diagnostics, report.failures, notes=() if report.roots else (note,))
+
+    def describe(self, asked: DescribeHook) -> Described:
+        """What hovering over a name shows."""
+        path = Path(asked.path)
+        for folder in self._asked.folders:
+            if inside(path, Path(folder)):
+                judge = self._judge(folder)
+                if judge is not None:
+                    return describe(judge, Path(folder), asked)
+        return Described()
+
+    def _judge(self, folder: str) -> Judge | None:
+        """The linked project around a folder, read when it is first asked for after a check."""
+        if folder not in self._judges:
+            try:
+                targets, config = _located(folder)
+                _, judge = read_project(targets, config, unsaved=self._asked.unsaved)
+                self._judges[folder] = judge
+            except ConfigError:
+                self._judges[folder] = None  # the check has said so
+        return self._judges[folder]
+
+
+def _located(folder: str) -> tuple[tuple[Path, ...], Config]:
+    targets = (Path(folder),)
+    return targets, load_config(targets)
+
+
+def main() -> None:
+    """Serve standard input and output; what anything prints goes to standard error."""
+    requests = sys.stdin.buffer
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        worker = Worker()
+        while True:
+            try:
+                asked = receive(requests)
+            except EOFError:
+                return
+            if isinstance(asked, CheckTree):
+                send(answers, worker.check(asked))
+            elif isinstance(asked, DescribeHook):
+                send(answers, worker.describe(asked))
+
+
+if __name__ == "__main__":
+    main()
