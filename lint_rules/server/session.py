@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
 
 from lint_rules.server import diagnostics
 from lint_rules.server.checking import Checking
@@ -25,7 +26,7 @@ from mla_guard.diagnostic import Diagnostic
 __all__ = ["Session", "path_of"]
 
 Shown = list[tuple[types.Diagnostic, Diagnostic | None]]
-"""The diagnostics of a file, each with its finding; one that says that it cannot be read has none."""
+"""The diagnostics of a file, each with its finding; that of a file which cannot be read has none."""
 
 
 class Session(LanguageServer):
@@ -138,7 +139,8 @@ class Session(LanguageServer):
 
     def uri(self, path: str) -> str:
         """The URI of a file, the editor's own where it is open."""
-        for uri in self.workspace.text_documents:
+        uris: list[str] = list(self.workspace.text_documents)
+        for uri in uris:
             if path_of(uri) == path:
                 return uri
         return Path(path).as_uri()
@@ -166,7 +168,7 @@ class Session(LanguageServer):
 
 def path_of(uri: str) -> str:
     """The file that a URI names, empty for other schemes (``untitled:``, ``git:``)."""
-    return os.path.abspath(to_fspath_of(uri) or "") if urlsplit(uri).scheme == "file" else ""
+    return os.path.abspath(to_fs_path(uri) or "") if urlsplit(uri).scheme == "file" else ""
 
 
 def _unsaved(path: str, text: str) -> bytes | None:
