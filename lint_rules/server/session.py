@@ -26,7 +26,7 @@ from mla_guard.diagnostic import Diagnostic
 __all__ = ["Session", "path_of"]
 
 Shown = list[tuple[types.Diagnostic, Diagnostic | None]]
-"""The diagnostics of a file, each with its finding; that of a file which cannot be read has none."""
+"""The diagnostics of a file, each with its finding; that a file cannot be read is none."""
 
 
 class Session(LanguageServer):

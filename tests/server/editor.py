@@ -28,6 +28,33 @@ class Editor(LanguageClient):
         self._news = asyncio.Event()
         self._versions: dict[str, int] = {}
 
+    def listen(self) -> None:
+        """Take what the server sends."""
+
+        def published(params: types.PublishDiagnosticsParams) -> None:
+            self.shown[params.uri] = list(params.diagnostics)
+            self._news.set()
+
+        def said(params: types.ShowMessageParams) -> None:
+            self.messages.append(params.message)
+            self._news.set()
+
+        def logged(params: types.LogMessageParams) -> None:
+            self.messages.append(f"log: {params.message}")
+            self._news.set()
+
+        def registered(params: types.RegistrationParams) -> None:
+            for registration in params.registrations:
+                options = registration.register_options
+                assert isinstance(options, dict)
+                self.watched += [watcher["globPattern"] for watcher in options["watchers"]]
+            self._news.set()
+
+        self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
+        self.feature(types.WINDOW_SHOW_MESSAGE)(said)
+        self.feature(types.WINDOW_LOG_MESSAGE)(logged)
+        self.feature(types.CLIENT_REGISTER_CAPABILITY)(registered)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until what the server told makes ``condition`` true."""
         while not condition():
@@ -37,8 +64,9 @@ class Editor(LanguageClient):
                 raise AssertionError(f"no news: {self.codes()}, {self.messages}") from None
             self._news.clear()
 
-    def told(self) -> None:
-        self._news.set()
+    @property
+    def server_pid(self) -> int | None:
+        return self._server.pid if self._server is not None else None
 
     def codes(self) -> dict[str, list[str]]:
         """The codes of what is shown, by file name; files without anything are left out."""
@@ -90,37 +118,14 @@ class Editor(LanguageClient):
 
     async def server_exit(self, server: asyncio.subprocess.Process) -> None:
         self.exit_code = server.returncode
-        self.told()
+        self._news.set()
 
 
 @asynccontextmanager
 async def editor(*folders: Path, related: bool = True) -> AsyncIterator[Editor]:
     """An editor with a workspace of ``folders``; afterwards the server has ended by itself."""
     client = Editor()
-
-    @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-    def published(params: types.PublishDiagnosticsParams) -> None:
-        client.shown[params.uri] = list(params.diagnostics)
-        client.told()
-
-    @client.feature(types.WINDOW_SHOW_MESSAGE)
-    def said(params: types.ShowMessageParams) -> None:
-        client.messages.append(params.message)
-        client.told()
-
-    @client.feature(types.WINDOW_LOG_MESSAGE)
-    def logged(params: types.LogMessageParams) -> None:
-        client.messages.append(f"log: {params.message}")
-        client.told()
-
-    @client.feature(types.CLIENT_REGISTER_CAPABILITY)
-    def registered(params: types.RegistrationParams) -> None:
-        for registration in params.registrations:
-            options = registration.register_options
-            assert isinstance(options, dict)
-            client.watched += [watcher["globPattern"] for watcher in options["watchers"]]
-        client.told()
-
+    client.listen()
     await client.start_io(sys.executable, "-m", "mla_guard", "server")
     await client.initialize_async(
         types.InitializeParams(
@@ -150,4 +155,4 @@ async def editor(*folders: Path, related: bool = True) -> AsyncIterator[Editor]:
         server = client._server
         if server is not None and server.returncode is None:
             server.kill()
-        await client.stop()
+        await client.stop()  # type: ignore[no-untyped-call]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -32,8 +34,8 @@ from engine.base import AttentionBackend
 
 
 class Runner:
-    def __init__(self, backend: AttentionBackend):
-        self.attn_backend = backend
+    def __init__(self, attn_backend: AttentionBackend):
+        self.attn_backend = attn_backend
 
     def step(self, batch):
         self.attn_backend.plan(batch, flag=True)
@@ -250,9 +252,7 @@ def test_a_setting_that_cannot_be_used_is_shown_once_and_then_repaired(engine: P
     settings = engine / "pyproject.toml"
     (engine / "engine" / "base.py").write_text(WIDER)
     settings.write_text("[tool.mla-guard]\nignor = ['MLA101']\n")
-    said = (
-        f"mla-guard: {settings}: [tool.mla-guard]: unknown key 'ignor' (did you mean 'ignore'?)"
-    )
+    said = f"mla-guard: {settings}: [tool.mla-guard]: unknown key 'ignor' (did you mean 'ignore'?)"
 
     async def act(client: Editor) -> None:
         await client.until(lambda: len(client.messages) == 2)
@@ -297,6 +297,53 @@ def test_a_backend_outside_of_the_workspace_is_checked_with_its_project(
     session(elsewhere, act)
 
 
+def test_columns_are_counted_as_the_editor_counts_them(engine: Path) -> None:
+    runner = engine / "engine" / "runner.py"
+    before = 'return "\U0001f600", self.attn_backend.'
+    call = f"{before}plan(batch, wrong=1)"
+    runner.write_text(RUNNER.replace("self.attn_backend.plan(batch, flag=True)", call))
+
+    async def act(client: Editor) -> None:
+        await client.until(lambda: bool(client.codes()))
+
+    client = session(engine, act)
+    [found] = client.shown[runner.as_uri()]
+    assert found.code == "MLA102"
+    in_utf_16 = 8 + len(before) + 1
+    assert found.range == types.Range(
+        types.Position(8, in_utf_16), types.Position(8, in_utf_16 + 4)
+    )
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="needs /proc to find the worker process"
+)
+def test_a_check_that_dies_is_told_and_the_next_one_works(engine: Path) -> None:
+    base = engine / "engine" / "base.py"
+    said = "the check ended with exit code -9; it starts anew with the next change"
+
+    async def act(client: Editor) -> None:
+        client.open(base)
+        client.type(base, WIDER)
+        await client.until(lambda: client.codes() == BROKEN)
+        assert client.server_pid is not None
+        tasks = Path(f"/proc/{client.server_pid}/task")
+        [worker] = [pid for task in tasks.iterdir() for pid in _words(task / "children")]
+        os.kill(int(worker), signal.SIGKILL)
+        client.type(base, BASE)
+        await client.until(lambda: len(client.messages) == 2)
+        assert client.codes() == BROKEN
+        client.type(base, BASE + "\n")
+        await client.until(lambda: client.codes() == {})
+
+    client = session(engine, act)
+    assert client.messages == [f"mla-guard: {said}", f"log: mla-guard: {said}"]
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_text(encoding="ascii").split()
+
+
 def ignore_of(client: Editor, path: Path, found: types.Diagnostic) -> types.CodeActionParams:
     return types.CodeActionParams(
         types.TextDocumentIdentifier(path.as_uri()),
@@ -313,22 +360,24 @@ def test_the_ignore_that_is_offered_takes_the_finding_away(engine: Path) -> None
         client.open(first)
         await client.until(lambda: client.codes() == BROKEN)
         [found] = client.shown[first.as_uri()]
-        [action] = await client.text_document_code_action_async(
-            ignore_of(client, first, found)
-        ) or ()
+        [action] = (
+            await client.text_document_code_action_async(ignore_of(client, first, found)) or ()
+        )
         assert isinstance(action, types.CodeAction)
         assert action.title == "Ignore MLA101 here"
         assert action.kind == types.CodeActionKind.QuickFix
-        assert action.diagnostics == [found]
+        assert list(action.diagnostics or ()) == [found]
         assert action.edit is not None
         end = types.Position(4, 38)
-        assert action.edit.changes == {
-            first.as_uri(): [
-                types.TextEdit(types.Range(end, end), "  # mla-guard: ignore[MLA101] reason")
-            ]
-        }
+        assert action.edit.changes is not None
+        [(uri, edits)] = action.edit.changes.items()
+        comment = "  # mla-guard: ignore[MLA101] reason"
+        assert (uri, list(edits)) == (
+            first.as_uri(),
+            [types.TextEdit(types.Range(end, end), comment)],
+        )
         lines = first.read_text().split("\n")
-        lines[4] += "  # mla-guard: ignore[MLA101] reason"
+        lines[4] += comment
         client.type(first, "\n".join(lines))
         await client.until(lambda: client.codes() == {"second.py": ["MLA101"]})
 
