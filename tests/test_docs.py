@@ -31,6 +31,7 @@ def test_ci_runs_the_first_two_commands_of_the_readme() -> None:
         ".venv/bin/ruff format --check",
         ".venv/bin/mypy",
         ".venv/bin/mla-guard check",
+        ".venv/bin/python -m tests.manual.build",
     ]
     venv, *install, run = tests.strip().split(" && ")
     assert steps_of_ci() == [*demo.strip().split(" && "), *install, *linters, run]
