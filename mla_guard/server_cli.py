@@ -21,7 +21,7 @@ def main_server(arguments: argparse.Namespace) -> int:
     try:
         from lint_rules.server.serve import serve
     except ModuleNotFoundError as error:
-        if error.name not in ("pygls", "lsprotocol"):
+        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
         print(
             "mla-guard: error: the language server needs pygls: install mla-guard[server]",

@@ -39,6 +39,7 @@ class Session(LanguageServer):
         self._running: asyncio.Task[None] | None = None
         self._shown: dict[str, Shown] = {}
         self._said: tuple[str, ...] = ()
+        self._noted: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Check now and whenever it is asked for."""
@@ -98,11 +99,14 @@ class Session(LanguageServer):
             return
         self.say(checked.problems)
         for note in checked.notes:
-            self.log(note, types.MessageType.Info)
+            if note not in self._noted:
+                self.log(note, types.MessageType.Info)
+        self._noted = checked.notes
         if not checked.problems:
             self.publish(self._found(checked, texts, unsaved), versions)
 
     def texts(self, held: Mapping[str, str]) -> Texts:
+        """Files as ``held`` has them, else as on disk, with places as the editor counts them."""
         return Texts(held, self.workspace.position_codec)
 
     def _found(
