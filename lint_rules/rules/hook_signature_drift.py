@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lint_rules.declared import optional_arguments
 from lint_rules.facts import Attr, CallEvent, Function, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
@@ -16,11 +17,11 @@ from mla_guard.drift import (
     Call,
     Shape,
     binding_errors,
-    drift,
     format_shape,
     misplaced_positionals,
     promised,
 )
+from mla_guard.dropping import drift_beyond
 
 __all__ = ["check", "declaration", "promise_of"]
 
@@ -145,7 +146,8 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
         kinds = {kind_of(function), kind_of(declared.function)}
         if kinds & {"property", "setter"}:
             continue
-        reasons = drift(promise_of(declared), shape(function))
+        may_drop = optional_arguments(declared.function)
+        reasons = drift_beyond(promise_of(declared), shape(function), may_drop)
         if klass.root not in judge.view.roots and (
             is_abstract(declared.function) or all(r.startswith("renames") for r in reasons)
         ):

@@ -23,6 +23,7 @@ from mla_runtime import (
     HybridAttnBackend,
     HybridLinearAttnBackend,
     TboAttnBackend,
+    TorchMLABackend,
 )
 from tests.runtime.composites import (
     FULL_LAYER,
@@ -36,10 +37,12 @@ from tests.runtime.composites import (
     PagedOnly,
     PlainChunks,
     batches,
+    build,
     served,
     tree_of,
     world_of,
 )
+from tests.runtime.world import World
 
 CHAINS = [(outer, *inner) for outer in WRAPPERS for inner in [(), *((w,) for w in WRAPPERS)]]
 LAYERS = (FULL_LAYER, LINEAR_LAYER)
@@ -240,6 +243,26 @@ def test_a_hook_of_a_child_without_a_route_is_refused_at_construction() -> None:
     with pytest.raises(HookContractError, match="declares no route for forget_request") as refused:
         HybridAttnBackend(PagedOnly(runner), Remembers(runner))
     assert [d.code for d in refused.value.diagnostics] == ["MLA304"]
+
+
+class Fa3Like(TorchMLABackend):
+    """Computes, but has no optional hook and attends every prefix in the absorbed form."""
+
+    supports_cuda_graph = False
+    init_cuda_graph_state = AttentionBackend.init_cuda_graph_state
+    init_mha_chunk_metadata = AttentionBackend.init_mha_chunk_metadata
+    preferred_form = AttentionBackend.preferred_form
+
+
+@pytest.mark.parametrize("mode", [m for m in MODES if m is not ForwardMode.IDLE])
+@pytest.mark.parametrize("chain", CHAINS, ids=" > ".join)
+def test_numbers_without_optional_hooks(chain: tuple[str, ...], mode: ForwardMode) -> None:
+    world = World()
+    backend = build(chain, world, Fa3Like).backend
+    new = [1, 1, 1] if mode is ForwardMode.DECODE else [4, 4, 4]
+    one_pass = world.pass_of(mode, [40, 33, 2], new)
+    assert one_pass.error(one_pass.run(backend)) <= 1e-5
+    backend.init_mha_chunk_metadata(one_pass.batch)  # callers probe; there is nothing to plan
 
 
 def test_the_replay_of_a_graph_in_halves_splits_its_batch() -> None:
