@@ -95,6 +95,7 @@ class Wrapper:
             k is k.root or len(list(k.descendants)) > 1
             for typed in self.held.values()
             for k in typed.classes
+            if k.root is self.klass.root
         )
 
     def inner(self, view: View) -> list[Klass]:
@@ -186,6 +187,56 @@ class View:
     def outer_uses(self, name: str) -> list[Use]:
         """Uses of ``name`` on the backend that the engine configured."""
         return [u for u in self.uses.get(name, ()) if u.typed.outer and not self._inside(u.scope)]
+
+    def addressed(self, klass: Klass, path: str) -> bool:
+        """Whether ``klass`` has all that the file ``path`` asks of the configured backend.
+
+        A model that brings a backend of its own asks for much that only this backend has.
+        """
+        return all(self.exposure(klass, n).kind != "absent" for n in self._demands.get(path, ()))
+
+    @cached_property
+    def _demands(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name, uses in self.uses.items():
+            for use in uses:
+                if use.kind == "probe" or use.caught or not use.typed.outer:
+                    continue
+                if not _asks(use.scope.path_of(use.cond)):
+                    found.setdefault(use.scope.path, set()).add(name)
+        return found
+
+    def unwrapped(self, use: Use, wrapper: Wrapper) -> bool:
+        """Whether the class around a use puts what the wrapper holds in the wrapper's place.
+
+        ``replace(ctx, backend=ctx.backend.inner)``: what is read off ``ctx.backend`` afterwards is
+        asked of the inner backend.
+        """
+        if use.scope.klass is None or not isinstance(use.base, Attr):
+            return False
+        slot = use.base.name
+        for method in use.scope.klass.facts.methods:
+            scope = self.types.scope(use.scope.klass, method)
+            for event in method.events:
+                if not isinstance(event, CallEvent):
+                    continue
+                for keyword, value in event.call.keywords:
+                    if keyword == slot and isinstance(value, Name):
+                        binds = [b.value for b in scope.binds.get(value.id, ())]
+                        if any(
+                            isinstance(b, Attr)
+                            and b.name in wrapper.held
+                            and isinstance(b.value, Attr)
+                            and b.value.name == slot
+                            for b in binds
+                        ):
+                            return True
+        return False
+
+    def is_helper(self, klass: Klass) -> bool:
+        """Whether only backends build a class: what it asks, it asks of the one that built it."""
+        built = self._building.get(klass, ())
+        return bool(built) and all(self._inside(scope) for scope, _ in built)
 
     def _inside(self, scope: Scope) -> bool:
         return scope.klass is not None and scope.klass.root in self.types.roots

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from lint_rules.exposure import View
-from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
+from lint_rules.facts import Attr, Bind, CallEvent, Name, Parameter, Return, dotted
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
@@ -123,7 +123,7 @@ class Judge:
                 continue
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)
-                if _breaks(promise, mine, call):
+                if _breaks(promise, mine, call) and not self._meant_elsewhere(call, override):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:
             for method in k.own.values():
@@ -138,6 +138,15 @@ class Judge:
                             if _breaks(promise, mine, call):
                                 found.append((k.path, event.line, call))
         return found
+
+    def _meant_elsewhere(self, call: Call, override: Member) -> bool:
+        """Whether a call has a keyword that only other implementations of a hook name."""
+        root = override.owner.root
+        if root is None or override.function is None:
+            return False
+        named = {p.name for k in override.owner.mro for p in _params(k.own.get(override.name))}
+        others = {p.name for k in root.descendants for p in _params(k.own.get(override.name))}
+        return bool(set(call.keywords) & (others - named))
 
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""
@@ -165,6 +174,10 @@ class Judge:
                         (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
                     )
         return found
+
+
+def _params(member: Member | None) -> tuple[Parameter, ...]:
+    return member.function.params if member is not None and member.function is not None else ()
 
 
 def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:
