@@ -544,7 +544,9 @@ class View:
             return self.provenance(wrapper, inner, scope, depth + 1)
 
         if isinstance(expr, Attr) and expr.value == Name(scope.receiver):
-            return frozenset([expr.name]) if expr.name in wrapper.held else frozenset()
+            if expr.name in wrapper.held:
+                return frozenset([expr.name])
+            return self._given_by(wrapper, expr.name, "property", depth)
         if isinstance(expr, Name):
             return _union(again(b.value) for b in scope.binds.get(expr.id, ()))
         if isinstance(expr, Item):
@@ -555,15 +557,20 @@ class View:
             return again(expr.then) | again(expr.other)
         if isinstance(expr, Call) and isinstance(expr.func, Attr):
             if expr.func.value == Name(scope.receiver):
-                member = wrapper.klass.method(expr.func.name)
-                if member is not None and member.function is not None:
-                    inner = self.types.scope(member.owner, member.function)
-                    return _union(
-                        self.provenance(wrapper, event.value, inner, depth + 1)
-                        for event in member.function.events
-                        if isinstance(event, Return)
-                    )
+                return self._given_by(wrapper, expr.func.name, "method", depth)
         return frozenset()
+
+    def _given_by(self, wrapper: Wrapper, name: str, kind: str, depth: int) -> frozenset[str]:
+        """The held attributes that a method or property of the wrapper returns."""
+        member = wrapper.klass.method(name)
+        if member is None or member.function is None or kind_of(member.function) != kind:
+            return frozenset()
+        inner = self.types.scope(member.owner, member.function)
+        return _union(
+            self.provenance(wrapper, event.value, inner, depth + 1)
+            for event in member.function.events
+            if isinstance(event, Return)
+        )
 
     def callers_of(self, klass: Klass, name: str) -> list[Use]:
         """Outer uses of ``name`` that an instance of ``klass`` can reach."""

@@ -195,6 +195,10 @@ class Scope:
     def _typed_attr(self, expr: Attr, depth: int) -> Typed | None:
         if expr.value == Name(self.receiver) and self.klass is not None:
             held = self.types.held(self.klass).get(expr.name)
+            member = self.klass.method(expr.name)
+            if held is None and member is not None and member.function is not None:
+                if kind_of(member.function) == "property":
+                    return self.types.scope(member.owner, member.function).returns(depth + 1)
             return held or (None if self._kept_otherwise(expr.name) else self._outer(expr.name))
         owner = self.typed(expr.value, depth + 1)
         if owner is not None and not owner.many:
