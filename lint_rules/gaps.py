@@ -153,6 +153,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         w
         for w in view.wrappers
         if w.composes
+        and w.klass.root is klass.root
         and not _related(view, w.klass, klass)
         and view.exposure(w.klass, name).kind == "own"
         and _for_all(w, name)

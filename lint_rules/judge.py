@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from lint_rules.exposure import View
-from lint_rules.facts import Attr, Bind, CallEvent, Name, Parameter, Return, dotted
+from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of
@@ -140,13 +140,13 @@ class Judge:
         return found
 
     def _meant_elsewhere(self, call: Call, override: Member) -> bool:
-        """Whether a call has a keyword that only other implementations of a hook name."""
+        """Whether a call has a keyword that methods of other classes of the family name alone."""
         root = override.owner.root
-        if root is None or override.function is None:
+        if root is None or not call.keywords:
             return False
-        named = {p.name for k in override.owner.mro for p in _params(k.own.get(override.name))}
-        others = {p.name for k in root.descendants for p in _params(k.own.get(override.name))}
-        return bool(set(call.keywords) & (others - named))
+        known = {name for k in override.owner.mro for name in k.parameters}
+        others = {name for k in root.descendants for name in k.parameters}
+        return bool(set(call.keywords) & (others - known))
 
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""
@@ -174,10 +174,6 @@ class Judge:
                         (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
                     )
         return found
-
-
-def _params(member: Member | None) -> tuple[Parameter, ...]:
-    return member.function.params if member is not None and member.function is not None else ()
 
 
 def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:

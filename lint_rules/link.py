@@ -155,6 +155,11 @@ class Klass:
                         found.setdefault(name, []).append((klass, method, write))
         return found
 
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The names of all parameters of the methods that the class itself defines."""
+        return frozenset(p.name for method in self.facts.methods for p in method.params)
+
     @property
     def complete(self) -> bool:
         """Every base and every stored name is known, so that what is not found is not there."""

@@ -30,7 +30,7 @@ from lint_rules.facts import (
     Write,
     dotted,
 )
-from lint_rules.link import Klass, Project, kind_of
+from lint_rules.link import Klass, Member, Project, kind_of
 
 __all__ = ["Scope", "Typed", "Types"]
 
@@ -306,6 +306,9 @@ class Scope:
             base = expr.func.value
             held = self.class_typed(base, depth + 1) or self.typed(base, depth + 1)
             return self.types.handed_out(held, expr.func.name) if held is not None else None
+        if isinstance(expr, Call) and isinstance(expr.func, Name):
+            found = self.types.project.function(self.path, expr.func.id)
+            return self.types.annotated_class(found[0], found[1].returns) if found else None
         return None
 
     def _classmethod(self, func: Attr) -> Typed | None:
@@ -460,13 +463,28 @@ class Types:
         families = {
             klass.root
             for k in held.possible
-            if (m := k.own.get(name)) is not None and m.function is not None
-            for event in m.function.events
-            if isinstance(event, Return) and (returned := dotted(event.value))
-            for klass in self.project.resolve(m.owner.path, returned)
-            if klass.root in self.roots
+            if (m := k.own.get(name)) is not None
+            for klass in self._returned_classes(m)
         }
         return Typed(frozenset(k for k in families if k is not None)) if families else None
+
+    def _returned_classes(self, member: Member) -> Iterator[Klass]:
+        for event in member.function.events if member.function is not None else ():
+            if isinstance(event, Return) and (name := dotted(event.value)):
+                for klass in self.project.resolve(member.owner.path, name):
+                    if klass.root in self.roots:
+                        yield klass
+
+    @cached_property
+    def returned_classes(self) -> list[Klass]:
+        """The classes, not their instances, that methods of judged families return."""
+        found = {
+            klass
+            for owner in self.project.backends
+            for member in owner.own.values()
+            for klass in self._returned_classes(member)
+        }
+        return sorted(found, key=lambda k: (k.path, k.line))
 
     def around(self, path: str) -> list[Scope]:
         """The module-level functions of a file, in which classes may be defined."""
