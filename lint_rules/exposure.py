@@ -200,9 +200,11 @@ class View:
         found: dict[str, set[str]] = {}
         for name, uses in self.uses.items():
             for use in uses:
-                if use.kind == "probe" or use.caught or not use.typed.outer:
+                kept = use.call is not None and isinstance(use.call.func, Name)
+                if use.kind == "probe" or use.caught or kept or not use.typed.outer:
                     continue
-                if not _asks(use.scope.path_of(use.cond)):
+                path = use.scope.path_of(use.cond)
+                if not _asks(path) and not _chosen_by_name(path):
                     found.setdefault(use.scope.path, set()).add(name)
         return found
 
@@ -631,6 +633,11 @@ def _exactly(scope: Scope, value: Expr, line: int) -> list[Klass]:
 def _asks(path: list[Expr]) -> bool:
     """Whether a condition on the way asks what an object is or has."""
     return any(w in repr(part) for part in path for w in ("isinstance", "hasattr", "getattr"))
+
+
+def _chosen_by_name(path: list[Expr]) -> bool:
+    """Whether a condition on the way compares with a text, such as the name of a backend."""
+    return any(f"Const(text={quote}" in repr(part) for part in path for quote in ("\"'", "'\""))
 
 
 def _shared(a: str, b: str) -> str:

@@ -177,18 +177,19 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     if exposure.kind == "default" and not _default_matters(exposure, uses, leaves):
         return None
     gap = Gap(wrapper, name, exposure, tuple(uses), tuple(leaves), tuple(siblings))
-    addressed = _addressed(view, uses, leaves)
     probing = {id(u.scope) for u in uses if u.kind == "probe"}
     definers = [
-        k
-        for k in leaves
-        if (name in k.own or any(k is o for o, _, _ in k.stored.get(name, ())))
-        and any(view.addressed(k, u.scope.path) for u in uses)
+        k for k in leaves if name in k.own or any(k is o for o, _, _ in k.stored.get(name, ()))
     ]
+    # a protocol is what one file asks of several backends, each of which has all that it asks
+    widest = max(len(_addressed(view, [u], leaves)) for u in uses)
+    defined = max(
+        sum(view.addressed(k, path) for k in definers) for path in {u.scope.path for u in uses}
+    )
     if (
         (siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)))
-        or len(addressed) >= _LINEAGES
-        or (len(probing) > 1 and len(definers) > 1)
+        or widest >= _LINEAGES
+        or (len(probing) > 1 and defined > 1)
     ):
         return gap
     return None
