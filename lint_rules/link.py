@@ -249,9 +249,7 @@ class Project:
         self.roots = [
             k
             for k in self.classes
-            if k.name in simple
-            and any(_names(k, name) for name in roots)
-            and k.children
+            if k.name in simple and any(_names(k, name) for name in roots) and k.children
         ]
         among = set(self.roots)
         for root in self.roots:

@@ -52,9 +52,7 @@ def _checked(engines: Sequence[str], chosen: Sequence[Case]) -> dict[tuple[str, 
     return runs
 
 
-def _print_cases(
-    chosen: Sequence[Case], findings: dict[tuple[str, str], list[Finding]]
-) -> None:
+def _print_cases(chosen: Sequence[Case], findings: dict[tuple[str, str], list[Finding]]) -> None:
     by_rule: Counter[str] = Counter()
     for read, title in (
         ("static", "readable from source"),

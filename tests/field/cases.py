@@ -88,7 +88,5 @@ def relative(finding: Finding, sources: Path) -> Finding:
     return {
         **finding,
         "path": finding["path"].removeprefix(prefix),
-        "related": [
-            {**r, "path": r["path"].removeprefix(prefix)} for r in finding["related"]
-        ],
+        "related": [{**r, "path": r["path"].removeprefix(prefix)} for r in finding["related"]],
     }
