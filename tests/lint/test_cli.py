@@ -173,7 +173,10 @@ def test_unresolved_places_are_listed_on_demand(
     ("arguments", "message"),
     [
         (["check", "nosuch/dir"], "no such file or directory: 'nosuch/dir'"),
-        (["check", "nosuch"], "no file, directory or installed package is named 'nosuch'"),
+        (
+            ["check", "nosuch"],
+            f"no file, directory or installed package is named 'nosuch' (packages are looked for in {sys.prefix})",
+        ),
         (
             ["check", "--select", "MLA1,MLA9"],
             "--select: unknown rule 'MLA9', expected a code, a name or a prefix such as 'MLA2'",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
         ("src = ['engin/x']", ": src: no such file or directory: 'engin/x'"),
         (
             "src = ['engin']",
-            ": src: no file, directory or installed package is named 'engin'",
+            f": src: no file, directory or installed package is named 'engin' (packages are looked for in {sys.prefix})",
         ),
         ("exclude = ['!']", ": exclude: '!' is not a gitignore pattern"),
     ],

@@ -57,11 +57,17 @@ def test_duplicates_are_dropped_and_paths_made_absolute(
     ("argument", "message"),
     [
         ("no/such.py", "no such file or directory: 'no/such.py'"),
-        ("nosuch", "no file, directory or installed package is named 'nosuch'"),
-        ("sys", "no file, directory or installed package is named 'sys'"),
+        (
+            "nosuch",
+            f"no file, directory or installed package is named 'nosuch' (packages are looked for in {sys.prefix})",
+        ),
+        (
+            "sys",
+            f"no file, directory or installed package is named 'sys' (packages are looked for in {sys.prefix})",
+        ),
         (
             "someengine.nosuch",
-            "no file, directory or installed package is named 'someengine.nosuch'",
+            f"no file, directory or installed package is named 'someengine.nosuch' (packages are looked for in {sys.prefix})",
         ),
         ("notes.txt", "'notes.txt' is neither a directory nor a Python file"),
     ],
