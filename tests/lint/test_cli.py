@@ -175,7 +175,7 @@ def test_unresolved_places_are_listed_on_demand(
         (["check", "nosuch/dir"], "no such file or directory: 'nosuch/dir'"),
         (
             ["check", "nosuch"],
-            f"no file, directory or installed package is named 'nosuch' (packages are looked for in {sys.prefix})",
+            f"no file, directory or installed package is named 'nosuch' {SEARCHED}",
         ),
         (
             ["check", "--select", "MLA1,MLA9"],
@@ -286,3 +286,6 @@ except SystemExit as exit:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"mla-guard {__version__}\n0 []\n"
+
+
+SEARCHED = f"(packages are looked for in {sys.prefix})"
