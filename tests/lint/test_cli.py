@@ -17,6 +17,8 @@ from mla_guard import __version__
 from mla_guard.cli import main
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
+SEARCHED = f"(packages are looked for in {sys.prefix})"
+
 HEADLINE = "a.py:3:5: MLA101 drops 'flag' [hook-signature-drift]\n"
 
 
@@ -286,6 +288,3 @@ except SystemExit as exit:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == f"mla-guard {__version__}\n0 []\n"
-
-
-SEARCHED = f"(packages are looked for in {sys.prefix})"
