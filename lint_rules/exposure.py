@@ -101,6 +101,7 @@ class Wrapper:
             k is k.root or len(list(k.descendants)) > 1
             for typed in self.held.values()
             for k in typed.classes
+            if k.root is self.klass.root
         )
 
     def inner(self, view: View) -> list[Klass]:
@@ -194,6 +195,58 @@ class View:
     def outer_uses(self, name: str) -> list[Use]:
         """Uses of ``name`` on the backend that the engine configured."""
         return [u for u in self.uses.get(name, ()) if u.typed.outer and not self._inside(u.scope)]
+
+    def addressed(self, klass: Klass, path: str) -> bool:
+        """Whether ``klass`` has all that the file ``path`` asks of the configured backend.
+
+        A model that brings a backend of its own asks for much that only this backend has.
+        """
+        return all(self.exposure(klass, n).kind != "absent" for n in self._demands.get(path, ()))
+
+    @cached_property
+    def _demands(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name, uses in self.uses.items():
+            for use in uses:
+                kept = use.call is not None and isinstance(use.call.func, Name)
+                if use.kind == "probe" or use.caught or kept or not use.typed.outer:
+                    continue
+                path = use.scope.path_of(use.cond)
+                if not _asks(path) and not _chosen_by_name(path):
+                    found.setdefault(use.scope.path, set()).add(name)
+        return found
+
+    def unwrapped(self, use: Use, wrapper: Wrapper) -> bool:
+        """Whether the class around a use puts what the wrapper holds in the wrapper's place.
+
+        ``replace(ctx, backend=ctx.backend.inner)``: what is read off ``ctx.backend`` afterwards is
+        asked of the inner backend.
+        """
+        if use.scope.klass is None or not isinstance(use.base, Attr):
+            return False
+        slot = use.base.name
+        for method in use.scope.klass.facts.methods:
+            scope = self.types.scope(use.scope.klass, method)
+            for event in method.events:
+                if not isinstance(event, CallEvent):
+                    continue
+                for keyword, value in event.call.keywords:
+                    if keyword == slot and isinstance(value, Name):
+                        binds = [b.value for b in scope.binds.get(value.id, ())]
+                        if any(
+                            isinstance(b, Attr)
+                            and b.name in wrapper.held
+                            and isinstance(b.value, Attr)
+                            and b.value.name == slot
+                            for b in binds
+                        ):
+                            return True
+        return False
+
+    def is_helper(self, klass: Klass) -> bool:
+        """Whether only backends build a class: what it asks, it asks of the one that built it."""
+        built = self._building.get(klass, ())
+        return bool(built) and all(self._inside(scope) for scope, _ in built)
 
     def _inside(self, scope: Scope) -> bool:
         return scope.klass is not None and scope.klass.root in self.types.roots
@@ -490,7 +543,9 @@ class View:
             return self.provenance(wrapper, inner, scope, depth + 1)
 
         if isinstance(expr, Attr) and expr.value == Name(scope.receiver):
-            return frozenset([expr.name]) if expr.name in wrapper.held else frozenset()
+            if expr.name in wrapper.held:
+                return frozenset([expr.name])
+            return self._given_by(wrapper, expr.name, "property", depth)
         if isinstance(expr, Name):
             return _union(again(b.value) for b in scope.binds.get(expr.id, ()))
         if isinstance(expr, Item):
@@ -501,15 +556,20 @@ class View:
             return again(expr.then) | again(expr.other)
         if isinstance(expr, Call) and isinstance(expr.func, Attr):
             if expr.func.value == Name(scope.receiver):
-                member = wrapper.klass.method(expr.func.name)
-                if member is not None and member.function is not None:
-                    inner = self.types.scope(member.owner, member.function)
-                    return _union(
-                        self.provenance(wrapper, event.value, inner, depth + 1)
-                        for event in member.function.events
-                        if isinstance(event, Return)
-                    )
+                return self._given_by(wrapper, expr.func.name, "method", depth)
         return frozenset()
+
+    def _given_by(self, wrapper: Wrapper, name: str, kind: str, depth: int) -> frozenset[str]:
+        """The held attributes that a method or property of the wrapper returns."""
+        member = wrapper.klass.method(name)
+        if member is None or member.function is None or kind_of(member.function) != kind:
+            return frozenset()
+        inner = self.types.scope(member.owner, member.function)
+        return _union(
+            self.provenance(wrapper, event.value, inner, depth + 1)
+            for event in member.function.events
+            if isinstance(event, Return)
+        )
 
     def callers_of(self, klass: Klass, name: str) -> list[Use]:
         """Outer uses of ``name`` that an instance of ``klass`` can reach."""
@@ -570,6 +630,11 @@ def _exactly(scope: Scope, value: Expr, line: int) -> list[Klass]:
 def _asks(path: list[Expr]) -> bool:
     """Whether a condition on the way asks what an object is or has."""
     return any(w in repr(part) for part in path for w in ("isinstance", "hasattr", "getattr"))
+
+
+def _chosen_by_name(path: list[Expr]) -> bool:
+    """Whether a condition on the way compares with a text, such as the name of a backend."""
+    return any(f"Const(text={quote}" in repr(part) for part in path for quote in ("\"'", "'\""))
 
 
 def _shared(a: str, b: str) -> str:

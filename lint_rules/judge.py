@@ -160,7 +160,7 @@ class Judge:
                 call = arguments(use.call)
                 if use.delegated and not self.refused(use, klass, override):
                     continue
-                if _breaks(promise, mine, call):
+                if _breaks(promise, mine, call) and not self._meant_elsewhere(call, override):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:
             for method in k.own.values():
@@ -175,6 +175,15 @@ class Judge:
                             if _breaks(promise, mine, call):
                                 found.append((k.path, event.line, call))
         return found
+
+    def _meant_elsewhere(self, call: Call, override: Member) -> bool:
+        """Whether a call has a keyword that methods of other classes of the family name alone."""
+        root = override.owner.root
+        if root is None or not call.keywords:
+            return False
+        known = {name for k in override.owner.mro for name in k.parameters}
+        others = {name for k in root.descendants for name in k.parameters}
+        return bool(set(call.keywords) & (others - known))
 
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""

@@ -14,6 +14,8 @@ from mla_guard.diagnostic import Diagnostic, Related
 from mla_guard.drift import (
     KEYWORD_ONLY,
     POSITIONAL_OR_KEYWORD,
+    VAR_KEYWORD,
+    VAR_POSITIONAL,
     Call,
     Shape,
     binding_errors,
@@ -146,6 +148,8 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
         kinds = {kind_of(function), kind_of(declared.function)}
         if kinds & {"property", "setter"}:
             continue
+        if _promises_nothing(declared.function):
+            continue
         may_drop = optional_arguments(declared.function)
         reasons = drift_beyond(promise_of(declared), shape(function), may_drop)
         if klass.root not in judge.view.roots and (
@@ -154,6 +158,13 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
             continue  # next to the backends, hooks are called by position, and by their own bodies
         if reasons and not _own_protocol(judge, klass, member, declared):
             yield _Drift(member, declared, reasons)
+
+
+def _promises_nothing(declared: Function) -> bool:
+    """A body-less hook with ``*args, **kwargs`` only: its arguments are the implementations'."""
+    parameters = shape(declared)
+    kinds = {p.kind for p in parameters}
+    return declared.body != "code" and bool(kinds) and kinds <= {VAR_POSITIONAL, VAR_KEYWORD}
 
 
 def _own_protocol(judge: Judge, klass: Klass, member: Member, declared: Member) -> bool:
