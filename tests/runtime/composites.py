@@ -71,6 +71,8 @@ Leaf = Callable[[Any], AttentionBackend]
 LEAVES: dict[str, Leaf] = {**BACKENDS, "paged only": PagedOnly, "plain chunks": PlainChunks}
 HOOKS = tuple(contract_of(AttentionBackend).hooks)
 WRAPPERS = ("hybrid linear", "hybrid attn", "tbo")
+CHAINS = [(outer, *inner) for outer in WRAPPERS for inner in [(), *((w,) for w in WRAPPERS)]]
+"""Every wrapper alone, and around every other and its own kind."""
 
 
 @dataclass

@@ -26,6 +26,7 @@ from mla_runtime import (
     TorchMLABackend,
 )
 from tests.runtime.composites import (
+    CHAINS,
     FULL_LAYER,
     HOOKS,
     LEAVES,
@@ -44,7 +45,6 @@ from tests.runtime.composites import (
 )
 from tests.runtime.world import World
 
-CHAINS = [(outer, *inner) for outer in WRAPPERS for inner in [(), *((w,) for w in WRAPPERS)]]
 LAYERS = (FULL_LAYER, LINEAR_LAYER)
 MODES = list(ForwardMode)
 
