@@ -17,6 +17,7 @@ from mla_guard import __version__
 from mla_guard.diagnostic import RULE_NAMES
 
 if TYPE_CHECKING:
+    from lint_rules.cache import Cache
     from lint_rules.config import Config
     from lint_rules.output import Format
     from lint_rules.run import Report
@@ -78,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--exit-zero", action="store_true", help="exit 0 although there are findings"
     )
+    check.add_argument(
+        "--no-cache", action="store_true", help="find everything out anew, and keep nothing"
+    )
     check.set_defaults(verb=_check)
 
     rule = verbs.add_parser("rule", help="explain one rule, or list them")
@@ -91,6 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     contract.add_argument("--matrix", action="store_true", help="who implements which hook")
     contract.set_defaults(verb=_contract)
 
+    cache = verbs.add_parser("cache", help="name or clear the cache of a project")
+    cache.add_argument("action", choices=["dir", "clear"])
+    cache.add_argument("paths", nargs="*", default=["."], metavar="PATH")
+    cache.set_defaults(verb=_cache)
+
     demo = verbs.add_parser("demo", help="check a small bundled engine with one of each fault")
     demo.set_defaults(verb=_demo)
 
@@ -102,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(arguments: argparse.Namespace) -> int:
     targets, config = _configured(arguments)
-    report = _run(targets, config)
+    report = _run(targets, config, cached=not arguments.no_cache)
     code = _write(report, config, arguments.output_format)
     if arguments.show_unresolved:
         _write_unresolved(report)
@@ -145,9 +154,21 @@ def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
         raise _UsageError(str(error)) from error
 
 
-def _run(targets: Sequence[Path], config: Config) -> Report:
+def _run(targets: Sequence[Path], config: Config, *, cached: bool) -> Report:
+    from lint_rules.cache import Cache, cache_folder
+    from lint_rules.finished import Asked, recall
+
+    cache = Cache(cache_folder(config, targets)) if cached else None
+    if cache is not None:
+        report = recall(cache, Asked(targets, config).key())
+        if report is not None:
+            return report
+    return _run_anew(targets, config, cache)
+
+
+def _run_anew(targets: Sequence[Path], config: Config, cache: Cache | None) -> Report:
     from lint_rules.config import ConfigError
-    from lint_rules.run import check
+    from lint_rules.run import TreeChanged, check
 
     def progress(message: str) -> None:
         sys.stderr.write(f"\r\x1b[K{message}")
@@ -155,9 +176,11 @@ def _run(targets: Sequence[Path], config: Config) -> Report:
 
     shown = sys.stderr.isatty()
     try:
-        return check(targets, config, progress=progress if shown else None)
+        return check(targets, config, progress=progress if shown else None, cache=cache)
     except ConfigError as error:
         raise _UsageError(str(error)) from error
+    except TreeChanged as error:
+        raise _UsageError(f"{error} is edited faster than it can be read") from error
     finally:
         if shown:
             progress("")
@@ -224,13 +247,29 @@ def _contract(arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
+def _cache(arguments: argparse.Namespace) -> int:
+    from lint_rules.cache import cache_folder, clear
+
+    targets, config = _located(arguments.paths)
+    folder = cache_folder(config, targets)
+    if arguments.action == "dir":
+        print(folder)
+        return CLEAN
+    try:
+        removed = clear(folder)
+    except OSError as error:
+        raise _UsageError(f"{folder} cannot be cleared: {error.strerror}") from error
+    print(f"Removed {removed} files from {folder}.")
+    return CLEAN
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     from lint_rules.config import Config
     from lint_rules.demo import DESCRIPTION, ENGINE
 
     print(DESCRIPTION, end="\n\n")
     config = Config(src=(ENGINE,))
-    code = _write(_run([ENGINE], config), config, "text")
+    code = _write(_run([ENGINE], config, cached=False), config, "text")
     return CLEAN if code == FINDINGS else FAILED
 
 

@@ -1,0 +1,172 @@
+"""What one file says by itself, found in its bytes: enough to tell whether it can matter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from lint_rules.tree import Identity
+
+__all__ = ["Row", "containing", "needles", "row_of", "shortest"]
+
+
+class Row(msgspec.Struct, array_like=True, gc=False):
+    """A file's row.
+
+    ``identity`` is None where it proves nothing; ``content`` a
+    digest of the bytes; ``headers`` are its classes with the words among their bases, ``renamings``
+    the names to which it gives another, with that one. ``hits`` are the names that stand in it, of
+    all those that were looked for; ``needles`` what it holds instances of ``asked`` in.
+    """
+
+    identity: Identity | None
+    content: bytes
+    marked: bool
+    headers: tuple[tuple[str, tuple[str, ...]], ...]
+    renamings: tuple[tuple[str, str], ...]
+    hits: set[str] = set()
+    asked: tuple[str, ...] = ()
+    needles: tuple[str, ...] = ()
+
+
+def row_of(data: bytes, identity: Identity, content: bytes, marker: bytes) -> Row:
+    """The row of a file that holds ``data``."""
+    return Row(
+        identity,
+        content,
+        marker in data,
+        tuple(_headers(data)) if b"class" in data else (),
+        tuple(dict.fromkeys(_renamings(data))),
+    )
+
+
+_HEADER = re.compile(rb"^[ \t]*class[ \t]+([\w\x80-\xff]+)[ \t]*(?=[\[(:])", re.MULTILINE)
+_NESTING = re.compile(rb"[\[\](){}]|:|\#[^\n]*")
+_WORD = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
+
+
+def _headers(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for match in _HEADER.finditer(data):
+        words = _WORD.findall(_bases(data, match.end()))
+        name, *bases = (word.decode(errors="replace") for word in (match.group(1), *words))
+        yield name, tuple(dict.fromkeys(bases))
+
+
+def _bases(data: bytes, start: int) -> bytes:
+    """What stands between a class's name and the colon that ends its header, comments left out."""
+    depth, kept, begin = 0, [], start
+    for match in _NESTING.finditer(data, start):
+        token = match.group()
+        if token[:1] == b"#":
+            kept.append(data[begin : match.start()])
+            begin = match.end()
+        elif token in b"[({":
+            depth += 1
+        elif token in b"])}":
+            depth -= 1
+        elif depth == 0:
+            break
+    else:
+        return b""
+    return b"".join(kept) + data[begin : match.start()]
+
+
+_AS = re.compile(rb"[ \t]as[ \t]+([A-Za-z_]\w*)")
+_ASSIGNED = re.compile(rb"=[ \t]*([A-Z_]\w*)[ \t]*\r?\n")
+_LAST_WORD = re.compile(rb"(\w+)[ \t]*$")
+
+
+def _renamings(data: bytes) -> Iterator[tuple[str, str]]:
+    """``Name as X`` and ``X = Name`` lines: the name and ``X``."""
+    for match in _AS.finditer(data):
+        source = _before(data, match.start())
+        if source:
+            yield source, match.group(1).decode()
+    for match in _ASSIGNED.finditer(data):
+        target = _before(data, match.start())
+        if target:
+            yield match.group(1).decode(), target
+
+
+def _before(data: bytes, offset: int) -> str:
+    """The word that ends at ``offset``, white space aside."""
+    found = _LAST_WORD.search(data, data.rfind(b"\n", 0, offset) + 1, offset)
+    return found.group(1).decode() if found is not None else ""
+
+
+_HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def containing(names: Collection[str], sources: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """The files in which each of ``names`` stands, if only as a part of a longer word.
+
+    A search of every file for every name would cost a second; ``Backend`` alone stands in most
+    names, and names that share such a word are searched for in its files only.
+    """
+    found: dict[str, list[str]] = {}
+    for word, group in _by_word(names):
+        pool = [path for path, data in sources.items() if word in data]
+        for name in sorted(group, key=len):
+            shorter = max((n for n in group if n in found and n in name), key=len, default=None)
+            candidates = pool if shorter is None else found[shorter]
+            needle = name.encode()
+            found[name] = [path for path in candidates if needle in sources[path]]
+    return found
+
+
+def _by_word(names: Collection[str]) -> Iterator[tuple[bytes, list[str]]]:
+    """``names`` in groups that share a word, with the word; the rest each with itself."""
+    left = sorted(names)
+    while left:
+        humps: dict[str, int] = {}
+        for name in left:
+            for hump in {h for h in _HUMP.findall(name) if len(h) > 3}:
+                humps[hump] = humps.get(hump, 0) + 1
+        word = max(humps, key=lambda h: (humps[h], h), default="")
+        if not word or humps[word] == 1:
+            yield from ((name.encode(), [name]) for name in left)
+            return
+        yield word.encode(), [name for name in left if word in name]
+        left = [name for name in left if word not in name]
+
+
+def needles(data: bytes, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Attributes, parameters and functions annotated with, or assigned from, one of ``names``."""
+    annotated, returned, assigned, built = _patterns(names)
+    found: set[str] = set()
+    for pattern in (annotated, returned, assigned):
+        found.update(m.decode() for m in pattern.findall(data))
+    for match in built.finditer(data):
+        header = data.rfind(b"def ", 0, match.start())
+        name = _WORD.match(data, header + 4) if header >= 0 else None
+        found.update([name.group().decode()] if name is not None else [])
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=512)
+def _patterns(names: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
+    one = b"(?:" + b"|".join(re.escape(n.encode()) for n in names) + b")"
+    return tuple(
+        map(
+            re.compile,
+            (
+                rb"(\w+)[ \t]*:[ \t]*[\"']?(?:[\w.]+\[[ \t]*)*[\"']?(?:\w+\.)*" + one + rb"\b",
+                rb"def[ \t]+(\w+)[ \t]*\([^()]*(?:\([^()]*\)[^()]*)*\)[ \t]*->[ \t]*[\"']?"
+                rb"(?:[\w.]+\[[ \t]*)*[\"']?(?:\w+\.)*" + one + rb"\b",
+                rb"\.(\w+)[ \t]*=[ \t]*(?:\w+\.)*" + one + rb"\(",
+                rb"\breturn[ \t]+(?:\w+\.)*" + one + rb"\(",
+            ),
+        )
+    )
+
+
+def shortest(names: Iterable[str]) -> list[bytes]:
+    """The names that contain no other of them: who has the longer has the shorter."""
+    kept: list[str] = []
+    for name in sorted(set(names), key=len):
+        if not any(short in name for short in kept):
+            kept.append(name)
+    return [name.encode() for name in kept]
