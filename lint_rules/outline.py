@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["LogicalLine", "logical_lines", "reduced"]
 
@@ -22,8 +22,21 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalLine:
+def _nested(depth: int) -> str:
+    """Text without a line end whose strings are plain, its brackets nested at most that deep."""
+    parts = [r"'[^'\\\n]*'(?!')", r'"[^"\\\n]*"(?!")']
+    if depth:
+        inner = _nested(depth - 1)
+        parts += [rf"\({inner}\)", rf"\[{inner}\]", rf"\{{{inner}\}}"]
+    # unrolled, so that there is one way only to match a text, and a failure costs no second try
+    return rf"""[^\n'"#\\()\[\]{{}}]*(?:(?:{"|".join(parts)})[^\n'"#\\()\[\]{{}}]*)*"""
+
+
+_WHOLE_LINE = re.compile(rf"([ \t\f\r]*)({_nested(3)})(?:\#[^\n]*)?\n")
+"""A physical line that is a logical one, as nine in ten are; or a blank one."""
+
+
+class LogicalLine(NamedTuple):
     """One statement or clause header: offsets, 1-based first line, indentation width."""
 
     start: int
@@ -35,43 +48,41 @@ class LogicalLine:
 def logical_lines(source: str) -> list[LogicalLine]:
     """The logical lines of ``source`` in order; blank and comment lines are none."""
     found: list[LogicalLine] = []
-    depth = 0
+    whole_line = _WHOLE_LINE.match
     start = 0
-    first = line = 1
-    blank = True
-    for match in _TOKEN.finditer(source):
+    line = 1
+    while True:
+        match = whole_line(source, start)
+        if match is not None:
+            if match.end(2) > match.end(1):
+                found.append(LogicalLine(start, match.end() - 1, line, match.end(1) - start))
+            line += 1
+            start = match.end()
+        elif start < len(source):
+            end = _end(source, start)
+            text = source[start:end]
+            stripped = text.lstrip(" \t\f\r")
+            if stripped and stripped[0] != "#":
+                found.append(LogicalLine(start, end, line, len(text) - len(stripped)))
+            line += text.count("\n") + 1
+            start = end + 1
+        else:
+            return found
+
+
+def _end(source: str, start: int) -> int:
+    """Where the logical line that begins at ``start`` ends: its line feed, or the text's end."""
+    depth = 0
+    for match in _TOKEN.finditer(source, start):
         kind = match.lastgroup
         if kind == "newline":
             if depth == 0:
-                _close(found, source, start, match.start(), first, blank)
-                start, blank = match.end(), True
-                first = line + 1
-            line += 1
-            continue
-        if kind == "comment":
-            if blank and depth == 0 and not source[start : match.start()].strip():
-                continue
+                return match.start()
         elif kind == "open":
             depth += 1
         elif kind == "close":
             depth = max(0, depth - 1)
-        elif kind == "join":
-            line += 1
-        else:
-            line += match.group().count("\n")
-        blank = False
-    _close(found, source, start, len(source), first, blank)
-    return found
-
-
-def _close(
-    found: list[LogicalLine], source: str, start: int, end: int, first: int, blank: bool
-) -> None:
-    text = source[start:end]
-    stripped = text.lstrip(" \t\f\r")
-    if not stripped or (blank and stripped[0] == "#"):
-        return
-    found.append(LogicalLine(start, end, first, len(text) - len(stripped)))
+    return len(source)
 
 
 _BLOCK = re.compile(r"(async\s+)?(def|class)\b|@")
