@@ -87,97 +87,192 @@ def _end(source: str, start: int) -> int:
 
 _BLOCK = re.compile(r"(async\s+)?(def|class)\b|@")
 _IMPORT = re.compile(r"(from|import)\b")
+_CLASS = re.compile(r"^[ \t]*(class\b.*)", re.MULTILINE)
 _COMPOUND = re.compile(r"(if|elif|else|try|except|finally|for|while|with|match|async)\b")
 
 
-def _groups(lines: list[LogicalLine]) -> Iterator[tuple[int, int]]:
+def _groups(lines: list[LogicalLine], start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Slices of ``lines``: each a statement at the first one's indentation with its whole body."""
-    index = 0
-    while index < len(lines):
+    index = start
+    while index < stop:
         indent = lines[index].indent
         end = index + 1
-        while end < len(lines) and lines[end].indent > indent:
+        while end < stop and lines[end].indent > indent:
             end += 1
         yield index, end
         index = end
 
 
+_CLAUSE = re.compile(r"(elif|else|except|finally)\b")
+_LONG_STRING = re.compile(r"\'{3}|\"{3}|\\$")
+
+
+def _top_level(source: str) -> Iterator[tuple[int, int, int]]:
+    """Start, end and first line of each statement that stands at the left margin.
+
+    Decorators belong to what they decorate, clauses to the statement that they continue. Only
+    lines that may begin a string of several lines are looked into; text inside of brackets at the
+    margin counts as a statement.
+    """
+    start = line = -1
+    decorated = False
+    for offset, number in _margins(source):
+        opening = source[offset : offset + 8]
+        if start >= 0 and (decorated or _CLAUSE.match(opening)):
+            decorated = opening[0] == "@"
+            continue
+        if start >= 0:
+            yield start, offset, line
+        start, line, decorated = offset, number, opening[0] == "@"
+    if start >= 0:
+        yield start, len(source), line
+
+
+def _margins(source: str) -> Iterator[tuple[int, int]]:
+    """Offset and number of each line at the left margin that is no comment and closes nothing."""
+    offset, number, inside = 0, 0, 0
+    for text in source.split("\n"):
+        number += 1
+        begin, offset = offset, offset + len(text) + 1
+        if text and begin >= inside and text[0] not in " \t\f\r#)]}":
+            yield begin, number
+        if offset > inside and _LONG_STRING.search(text):
+            inside = _after_strings(source, max(begin, inside), offset)
+
+
+def _after_strings(source: str, start: int, end: int) -> int:
+    """Where the last string or continuation that begins between the two offsets ends."""
+    last = start
+    for match in _TOKEN.finditer(source, start):
+        if match.start() >= end:
+            break
+        if match.lastgroup in {"string", "join"}:
+            last = match.end()
+    return last if last > end else start
+
+
 def reduced(
-    source: str, wanted: Callable[[str], bool], whole: Callable[[str], bool]
+    source: str,
+    wanted: Callable[[str], bool],
+    whole: Callable[[str], bool],
+    statements: bool = False,
 ) -> tuple[str, list[int]]:
     """``source`` cut down to what can matter, and the line of each logical line that is left.
 
     Kept are imports, classes for whose header ``whole`` answers yes, functions and statements for
-    whose text ``wanted`` does, and of other classes the header with the wanted members. What is
-    cut away inside a class leaves a ``pass``.
+    whose text ``wanted`` does, and of other classes the header with the wanted members. With
+    ``statements`` only the bodies of unwanted functions go. A body that is cut away leaves a
+    ``pass``.
     """
-    lines = logical_lines(source)
-    kept: list[str] = []
-    numbers: list[int] = []
+    lines: list[LogicalLine] = []
+    for start, end, line in _top_level(source):
+        body = source[start:end]
+        if (
+            _IMPORT.match(body)
+            or _COMPOUND.match(body)
+            or statements
+            or wanted(body)
+            or ("class" in body and any(map(whole, _CLASS.findall(body))))
+        ):
+            for entry in logical_lines(body):
+                lines.append(
+                    LogicalLine(
+                        entry.start + start, entry.end + start, entry.line + line - 1, entry.indent
+                    )
+                )
+    return _Cut(source, lines, wanted, whole, statements).run()
 
-    def keep(start: int, end: int) -> None:
-        stop = lines[end].start if end < len(lines) else len(source)
-        kept.append(source[lines[start].start : stop])
-        numbers.extend(entry.line for entry in lines[start:end])
 
-    def text(start: int, end: int) -> str:
-        return source[lines[start].start : lines[end - 1].end]
+class _Cut:
+    """One file being cut."""
 
-    def head(index: int) -> str:
-        entry = lines[index]
-        return source[entry.start : entry.end].lstrip()
+    def __init__(
+        self,
+        source: str,
+        lines: list[LogicalLine],
+        wanted: Callable[[str], bool],
+        whole: Callable[[str], bool],
+        statements: bool,
+    ) -> None:
+        self._source = source
+        self._lines = lines
+        self._wanted = wanted
+        self._whole = whole
+        self._statements = statements
+        self._kept: list[str] = []
+        self._numbers: list[int] = []
 
-    def visit(start: int, stop: int) -> None:
-        group = iter([(start + a, start + b) for a, b in _groups(lines[start:stop])])
+    def run(self) -> tuple[str, list[int]]:
+        self._visit(0, len(self._lines))
+        return "".join(self._kept), self._numbers
+
+    def _keep(self, start: int, end: int) -> None:
+        stop = self._lines[end - 1].end + 1
+        self._kept.append(self._source[self._lines[start].start : stop])
+        self._numbers.extend(entry.line for entry in self._lines[start:end])
+
+    def _text(self, start: int, end: int) -> str:
+        return self._source[self._lines[start].start : self._lines[end - 1].end]
+
+    def _visit(self, start: int, stop: int) -> None:
         pending: int | None = None
         chain: tuple[int, int] | None = None
-        for begin, end in group:
-            opening = head(begin)
+        for begin, end in _groups(self._lines, start, stop):
+            opening = self._text(begin, begin + 1).lstrip()
             if opening.startswith("@"):
                 pending = begin if pending is None else pending
                 continue
             first = begin if pending is None else pending
             pending = None
-            if re.match(r"(elif|else|except|finally)\b", opening) and chain is not None:
+            if chain is not None and _CLAUSE.match(opening):
                 chain = (chain[0], end)
                 continue
             if chain is not None:
-                _keep_chain(chain)
+                self._keep_chain(*chain)
                 chain = None
             if _BLOCK.match(opening):
-                _keep_block(first, begin, end, opening)
+                self._keep_block(first, begin, end, opening)
             elif _IMPORT.match(opening):
-                keep(first, end)
+                self._keep(first, end)
             elif _COMPOUND.match(opening):
                 chain = (first, end)
-            elif wanted(text(first, end)):
-                keep(first, end)
+            elif self._statements or self._wanted(self._text(first, end)):
+                self._keep(first, end)
         if chain is not None:
-            _keep_chain(chain)
+            self._keep_chain(*chain)
 
-    def _keep_chain(chain: tuple[int, int]) -> None:
-        body = text(*chain)
-        if "import" in body or wanted(body) or ("class" in body and whole(body)):
-            keep(*chain)
+    def _keep_chain(self, start: int, end: int) -> None:
+        body = self._text(start, end)
+        if (
+            self._statements
+            or "import" in body
+            or self._wanted(body)
+            or ("class" in body and self._whole(body))
+        ):
+            self._keep(start, end)
 
-    def _keep_block(first: int, begin: int, end: int, opening: str) -> None:
-        body = text(first, end)
+    def _keep_block(self, first: int, begin: int, end: int, opening: str) -> None:
+        body = self._text(first, end)
         if not opening.startswith("class"):
-            if wanted(body):
-                keep(first, end)
+            if self._wanted(body) or (self._statements and end == begin + 1):
+                self._keep(first, end)
+            elif self._statements:
+                self._keep(first, begin + 1)
+                self._pass(begin)
             return
-        if whole(opening):
-            keep(first, end)
-        elif wanted(body):
+        if self._whole(opening):
+            self._keep(first, end)
+        elif self._wanted(body):
             if end == begin + 1:
-                keep(first, end)
+                self._keep(first, end)
                 return
-            keep(first, begin + 1)
-            count = len(numbers)
-            visit(begin + 1, end)
-            if len(numbers) == count:
-                kept.append(" " * lines[begin + 1].indent + "pass\n")
-                numbers.append(lines[begin].line)
+            self._keep(first, begin + 1)
+            count = len(self._numbers)
+            self._visit(begin + 1, end)
+            if len(self._numbers) == count:
+                self._pass(begin)
 
-    visit(0, len(lines))
-    return "".join(kept), numbers
+    def _pass(self, header: int) -> None:
+        """A body in the place of the one that stands below a header."""
+        self._kept.append(" " * self._lines[header + 1].indent + "pass\n")
+        self._numbers.append(self._lines[header].line)

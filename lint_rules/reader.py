@@ -95,9 +95,9 @@ def _facts(job: Job) -> FileFacts:
     except UnicodeDecodeError as error:
         return FileFacts(job.path, error=f"is not UTF-8: {error.reason}", error_line=1)
     try:
-        if job.defining:
-            return extract(job.path, source)
-        return extract(job.path, source, _mentioning(job.words), lambda _: False)
+        return extract(
+            job.path, source, _mentioning(job.words), lambda _: job.defining, job.defining
+        )
     except RecursionError:
         return FileFacts(job.path, error="is nested too deeply to be read", error_line=1)
 
