@@ -8,32 +8,43 @@ brackets and line ends finds at a fraction of that price.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 __all__ = ["LogicalLine", "logical_lines", "reduced"]
 
+_ATOMIC = "+" if sys.version_info >= (3, 11) else ""
+"""Keeps a repetition from giving back what it took, which only costs time here; new in 3.11."""
+
+_STRING = "|".join(
+    (
+        rf"""'{{3}}[^'\\]*{_ATOMIC}(?:(?:\\.|'(?!''))[^'\\]*{_ATOMIC})*'{{3}}""",
+        rf"""\"{{3}}[^"\\]*{_ATOMIC}(?:(?:\\.|"(?!""))[^"\\]*{_ATOMIC})*\"{{3}}""",
+        rf"'[^'\\\n]*{_ATOMIC}(?:\\.[^'\\\n]*{_ATOMIC})*'",
+        rf'"[^"\\\n]*{_ATOMIC}(?:\\.[^"\\\n]*{_ATOMIC})*"',
+    )
+)
 _TOKEN = re.compile(
-    r"""(?P<string>[rRbBuUfFtT]{0,2}(?:'{3}(?:[^\\]|\\.)*?'{3}|"{3}(?:[^\\]|\\.)*?"{3}"""
-    r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))"""
-    r"""|(?P<comment>\#[^\n]*)|(?P<open>[(\[{])|(?P<close>[)\]}])"""
-    r"""|(?P<join>\\\r?\n)|(?P<newline>\n)""",
+    rf"(?P<string>{_STRING})|(?P<comment>\#[^\n]*)|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
+    r"|(?P<join>\\\r?\n)|(?P<newline>\n)",
     re.DOTALL,
 )
 
 
-def _nested(depth: int) -> str:
-    """Text without a line end whose strings are plain, its brackets nested at most that deep."""
-    parts = [r"'[^'\\\n]*'(?!')", r'"[^"\\\n]*"(?!")']
+def _balanced(depth: int, plain: str, others: str) -> str:
+    """Text of ``plain`` and ``others``, with brackets nested at most ``depth`` deep."""
     if depth:
-        inner = _nested(depth - 1)
-        parts += [rf"\({inner}\)", rf"\[{inner}\]", rf"\{{{inner}\}}"]
-    # unrolled, so that there is one way only to match a text, and a failure costs no second try
-    return rf"""[^\n'"#\\()\[\]{{}}]*(?:(?:{"|".join(parts)})[^\n'"#\\()\[\]{{}}]*)*"""
+        inner = _balanced(depth - 1, r"""[^'"#\\()\[\]{}]""", rf"{_STRING}|\#[^\n]*|\\\n")
+        others += rf"|[(\[{{]{inner}[)\]}}]"  # which bracket closes which is for the parser to say
+    return rf"{plain}*{_ATOMIC}(?:(?:{others}){plain}*{_ATOMIC})*{_ATOMIC}"
 
 
-_WHOLE_LINE = re.compile(rf"([ \t\f\r]*)({_nested(3)})(?:\#[^\n]*)?\n")
-"""A physical line that is a logical one, as nine in ten are; or a blank one."""
+_WHOLE_LINE = re.compile(
+    r"([ \t\f\r]*)(" + _balanced(6, r"""[^\n'"#\\()\[\]{}]""", _STRING) + r")(?:\#[^\n]*)?\n",
+    re.DOTALL,
+)
+"""A logical line, or a blank one, as nearly all are written; the rest is taken token by token."""
 
 
 class LogicalLine(NamedTuple):
@@ -56,8 +67,9 @@ def logical_lines(source: str) -> list[LogicalLine]:
         if match is not None:
             if match.end(2) > match.end(1):
                 found.append(LogicalLine(start, match.end() - 1, line, match.end(1) - start))
-            line += 1
-            start = match.end()
+            end = match.end()
+            line += source.count("\n", start, end)
+            start = end
         elif start < len(source):
             end = _end(source, start)
             text = source[start:end]
@@ -87,7 +99,6 @@ def _end(source: str, start: int) -> int:
 
 _BLOCK = re.compile(r"(async\s+)?(def|class)\b|@")
 _IMPORT = re.compile(r"(from|import)\b")
-_CLASS = re.compile(r"^[ \t]*(class\b.*)", re.MULTILINE)
 _COMPOUND = re.compile(r"(if|elif|else|try|except|finally|for|while|with|match|async)\b")
 
 
@@ -104,51 +115,6 @@ def _groups(lines: list[LogicalLine], start: int, stop: int) -> Iterator[tuple[i
 
 
 _CLAUSE = re.compile(r"(elif|else|except|finally)\b")
-_LONG_STRING = re.compile(r"\'{3}|\"{3}|\\$")
-
-
-def _top_level(source: str) -> Iterator[tuple[int, int, int]]:
-    """Start, end and first line of each statement that stands at the left margin.
-
-    Decorators belong to what they decorate, clauses to the statement that they continue. Only
-    lines that may begin a string of several lines are looked into; text inside of brackets at the
-    margin counts as a statement.
-    """
-    start = line = -1
-    decorated = False
-    for offset, number in _margins(source):
-        opening = source[offset : offset + 8]
-        if start >= 0 and (decorated or _CLAUSE.match(opening)):
-            decorated = opening[0] == "@"
-            continue
-        if start >= 0:
-            yield start, offset, line
-        start, line, decorated = offset, number, opening[0] == "@"
-    if start >= 0:
-        yield start, len(source), line
-
-
-def _margins(source: str) -> Iterator[tuple[int, int]]:
-    """Offset and number of each line at the left margin that is no comment and closes nothing."""
-    offset, number, inside = 0, 0, 0
-    for text in source.split("\n"):
-        number += 1
-        begin, offset = offset, offset + len(text) + 1
-        if text and begin >= inside and text[0] not in " \t\f\r#)]}":
-            yield begin, number
-        if offset > inside and _LONG_STRING.search(text):
-            inside = _after_strings(source, max(begin, inside), offset)
-
-
-def _after_strings(source: str, start: int, end: int) -> int:
-    """Where the last string or continuation that begins between the two offsets ends."""
-    last = start
-    for match in _TOKEN.finditer(source, start):
-        if match.start() >= end:
-            break
-        if match.lastgroup in {"string", "join"}:
-            last = match.end()
-    return last if last > end else start
 
 
 def reduced(
@@ -164,23 +130,7 @@ def reduced(
     ``statements`` only the bodies of unwanted functions go. A body that is cut away leaves a
     ``pass``.
     """
-    lines: list[LogicalLine] = []
-    for start, end, line in _top_level(source):
-        body = source[start:end]
-        if (
-            _IMPORT.match(body)
-            or _COMPOUND.match(body)
-            or statements
-            or wanted(body)
-            or ("class" in body and any(map(whole, _CLASS.findall(body))))
-        ):
-            for entry in logical_lines(body):
-                lines.append(
-                    LogicalLine(
-                        entry.start + start, entry.end + start, entry.line + line - 1, entry.indent
-                    )
-                )
-    return _Cut(source, lines, wanted, whole, statements).run()
+    return _Cut(source, wanted, whole, statements).run()
 
 
 class _Cut:
@@ -189,13 +139,12 @@ class _Cut:
     def __init__(
         self,
         source: str,
-        lines: list[LogicalLine],
         wanted: Callable[[str], bool],
         whole: Callable[[str], bool],
         statements: bool,
     ) -> None:
         self._source = source
-        self._lines = lines
+        self._lines = logical_lines(source)
         self._wanted = wanted
         self._whole = whole
         self._statements = statements

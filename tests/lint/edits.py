@@ -9,7 +9,7 @@ from random import Random
 __all__ = ["Tree"]
 
 FILES = {
-    "engine/base.py": '''\
+    "engine/base.py": """\
 class AttentionBackend:
     def plan(self, batch, flag=False):
         raise NotImplementedError
@@ -19,8 +19,8 @@ class AttentionBackend:
 
     def reset(self):
         pass
-''',
-    "engine/pages.py": '''\
+""",
+    "engine/pages.py": """\
 from engine.base import AttentionBackend
 
 
@@ -40,8 +40,8 @@ class Paged(PagesMixin, AttentionBackend):
 
     def run(self, q, k, v, save=True):
         return self.pages(q)
-''',
-    "engine/fast.py": '''\
+""",
+    "engine/fast.py": """\
 from engine.pages import Paged as Above
 
 
@@ -55,8 +55,8 @@ class Fast(Above):
 
     def helper(self, width):
         return width
-''',
-    "engine/slow.py": '''\
+""",
+    "engine/slow.py": """\
 import engine.pages
 
 
@@ -67,8 +67,8 @@ class Slow(engine.pages.Paged):
 
     def extra(self, batch):
         return batch
-''',
-    "engine/hybrid.py": '''\
+""",
+    "engine/hybrid.py": """\
 from .base import AttentionBackend
 
 
@@ -83,8 +83,8 @@ class Hybrid(AttentionBackend):
 
     def run(self, q, k, v, save=True):
         return self.full.run(q, k, v, save=save)
-''',
-    "engine/factory.py": '''\
+""",
+    "engine/factory.py": """\
 from engine.base import AttentionBackend
 from engine.fast import Fast
 from engine.hybrid import Hybrid
@@ -95,8 +95,8 @@ def make_backend(runner) -> AttentionBackend:
     if runner.hybrid:
         return Hybrid(Fast(runner), Slow(runner))
     return Fast(runner)
-''',
-    "engine/runner.py": '''\
+""",
+    "engine/runner.py": """\
 from engine.factory import make_backend
 
 
@@ -109,12 +109,12 @@ class Runner:
         if hasattr(self.attn_backend, "extra"):
             self.attn_backend.extra(batch)
         return self.attn_backend.helper(3)
-''',
-    "engine/layer.py": '''\
+""",
+    "engine/layer.py": """\
 def apply(context, q):
     context.attn_backend.reset()
     return context.attn_backend.run(q, q, q, save=False)  # mla-guard: ignore[MLA102] meant
-''',
+""",
     "engine/tools.py": "def add(a, b):\n    return a + b\n",
 }
 WORDS = (
