@@ -8,7 +8,6 @@ from functools import cached_property
 
 from lint_rules.facts import (
     Attr,
-    CallEvent,
     ClassAttr,
     ClassFacts,
     Expr,
@@ -142,8 +141,8 @@ class Klass:
         for klass in self.mro:
             for method in klass.facts.methods:
                 receiver = method.params[0].name if method.params else ""
-                for event in method.events:
-                    if isinstance(event, Write) and event.target == Name(receiver):
+                for event in method.writes:
+                    if event.target == Name(receiver):
                         found.setdefault(event.name, []).append((klass, method, event))
         return found
 
@@ -157,26 +156,25 @@ class Klass:
         """Whether a method stores under computed names: ``setattr(self, name, value)``."""
         for method in self.facts.methods:
             receiver = Name(method.params[0].name) if method.params else None
-            for event in method.events:
-                if isinstance(event, CallEvent):
-                    func, args = event.call.func, event.call.args
-                    if func == Name("setattr") and args and args[0] == receiver:
-                        return True
-                    if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
-                        return True
+            for event in method.calls:
+                func, args = event.call.func, event.call.args
+                if func == Name("setattr") and args and args[0] == receiver:
+                    return True
+                if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
+                    return True
         return False
 
-    @property
-    def descendants(self) -> Iterator[Klass]:
+    @cached_property
+    def descendants(self) -> tuple[Klass, ...]:
         """Every class below, each once."""
-        seen: set[Klass] = set()
+        found: dict[Klass, None] = {}
         stack = list(self.children)
         while stack:
             klass = stack.pop()
-            if klass not in seen:
-                seen.add(klass)
+            if klass not in found:
+                found[klass] = None
                 stack.extend(klass.children)
-                yield klass
+        return tuple(found)
 
     def is_a(self, other: Klass) -> bool:
         return other in self.mro

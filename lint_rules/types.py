@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from lint_rules.conditions import conjunction, formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -25,9 +26,7 @@ from lint_rules.facts import (
     Name,
     Or,
     Parameter,
-    Return,
     Seq,
-    Write,
     dotted,
 )
 from lint_rules.link import Klass, Project, kind_of
@@ -107,9 +106,8 @@ class Scope:
     @cached_property
     def binds(self) -> dict[str, list[Bind]]:
         found: dict[str, list[Bind]] = {}
-        for event in self.function.events:
-            if isinstance(event, Bind):
-                found.setdefault(event.name, []).append(event)
+        for event in self.function.binds:
+            found.setdefault(event.name, []).append(event)
         return found
 
     @cached_property
@@ -134,6 +132,18 @@ class Scope:
         if len(binds) == 1 and name not in self.params:
             return binds[0].value
         return None
+
+    def guards(self, cond: int) -> tuple[Expr, ...]:
+        """The conditions under which an event happens, as formulas all of which hold."""
+        found = self._guards.get(cond)
+        if found is None:
+            path = conjunction(map(formula, self.path_of(cond)))
+            found = self._guards[cond] = path.items if isinstance(path, And) else (path,)
+        return found
+
+    @cached_property
+    def _guards(self) -> dict[int, tuple[Expr, ...]]:
+        return {}
 
     def path_of(self, cond: int) -> list[Expr]:
         """The conditions under which an event happens, outermost first."""
@@ -270,11 +280,7 @@ class Scope:
 
     def returns(self, depth: int = 0) -> Typed | None:
         """What a call of this function gives."""
-        inferred = _merge(
-            self.typed(event.value, depth + 1)
-            for event in self.function.events
-            if isinstance(event, Return)
-        )
+        inferred = _merge(self.typed(event.value, depth + 1) for event in self.function.returned)
         annotated = self.types.annotated(self.path, self.function.returns)
         if inferred is not None and annotated is not None:
             return replace(inferred.merged(annotated), outer=inferred.outer)
@@ -332,6 +338,17 @@ class Types:
             for method in klass.facts.methods:
                 yield self.scope(klass, method)
 
+    @cached_property
+    def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
+        """The calls of the project whose callee names classes, and those."""
+        return [
+            (scope, event, classes)
+            for scope in self.scopes()
+            for event in scope.function.calls
+            if (name := dotted(event.call.func))
+            and (classes := self.project.resolve(scope.path, name))
+        ]
+
     def _gather(self) -> None:
         for klass in self.project.classes:
             if klass.root in self.roots:
@@ -340,10 +357,8 @@ class Types:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
         for scope in self.scopes():
             inside = scope.klass is not None and scope.klass.root in self.roots
-            for event in scope.function.events:
-                if isinstance(event, Write) and not (
-                    inside and event.target == Name(scope.receiver)
-                ):
+            for event in scope.function.writes:
+                if not (inside and event.target == Name(scope.receiver)):
                     held = self.annotated(scope.path, event.annotation)
                     if held is None and event.value is not None:
                         held = scope.typed(event.value)
@@ -464,8 +479,8 @@ class Types:
         for owner in klass.mro:
             for method in owner.facts.methods:
                 scope = self.scope(owner, method)
-                for event in method.events:
-                    if not isinstance(event, CallEvent) or len(event.call.args) != 1:
+                for event in method.calls:
+                    if len(event.call.args) != 1:
                         continue
                     func = event.call.func
                     if isinstance(func, Attr) and func.name in {"append", "add"}:
