@@ -107,9 +107,9 @@ class Cache:
         """Keep ``content`` as ``name``."""
         with contextlib.suppress(OSError):
             self._prepare()
-            temporary = self._folder / f"{name}.{os.getpid()}.tmp"
+            temporary = self._folder / f"{name}.{os.urandom(8).hex()}.tmp"
             try:
-                with open(temporary, "wb") as file:
+                with open(temporary, "xb") as file:
                     file.write(_seal(memoryview(content)))
                     file.write(content)
                 os.replace(temporary, self._folder / name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import marshal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from lint_rules.cache import Cache, digest
@@ -22,10 +22,19 @@ __all__ = ["Asked", "recall", "remember"]
 class Asked:
     """What a check is asked, and what stands on disk before it reads anything."""
 
-    def __init__(self, targets: Sequence[Path], config: Config) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Path],
+        config: Config,
+        changed: Collection[Path] | None = None,
+    ) -> None:
+        self.targets = tuple(targets)
+        self.config = config
+        self.changed = tuple(sorted(changed)) if changed is not None else None
         self.clock_ns = time.time_ns()
         self.listing = list_files(targets, config)
-        self._asked = repr((tuple(targets), config)).encode("utf-8", "surrogateescape")
+        question = repr((self.targets, config, self.changed))
+        self._asked = question.encode("utf-8", "surrogateescape")
 
     def key(self) -> bytes:
         """Names the question and every file's identity."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from lint_rules.cache import Cache
@@ -20,7 +21,6 @@ from lint_rules.report import FileFailure, Report
 from lint_rules.rules import RULES
 from lint_rules.suppression import apply_ignores
 from lint_rules.target import inside
-from lint_rules.tree import Listing
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
 __all__ = ["FileFailure", "Report", "TreeChanged", "check", "read_project"]
@@ -60,35 +60,35 @@ def check(
     targets: Sequence[Path],
     config: Config,
     *,
+    changed: Collection[Path] | None = None,
     progress: Callable[[str], None] | None = None,
     cache: Cache | None = None,
 ) -> Report:
     """Check the project around ``targets`` and report on what lies inside them.
 
+    A target that is a file stands for a change of it: what points at the file from elsewhere, an
+    override at the base that it breaks with, is reported too. With ``changed`` that is what is
+    reported on, and ``targets`` only say what is read.
+
     What ``cache`` holds is not found out again, and what it does not hold is left there. The
     result is the same without one. Raises :class:`TreeChanged` for a tree that is edited faster
     than it is read.
     """
+    asked = partial(Asked, targets, config, changed)
     for _ in range(_MOST_ATTEMPTS - 1):
         with suppress(TreeChanged):
-            return _check(targets, config, progress, cache)
-    return _check(targets, config, progress, cache)
+            return _check(asked(), progress, cache)
+    return _check(asked(), progress, cache)
 
 
-def _check(
-    targets: Sequence[Path],
-    config: Config,
-    progress: Callable[[str], None] | None,
-    cache: Cache | None,
-) -> Report:
-    asked = Asked(targets, config)
+def _check(asked: Asked, progress: Callable[[str], None] | None, cache: Cache | None) -> Report:
     with Library(asked.listing, cache, asked.clock_ns) as library:
         if cache is None or asked.listing.failures or library.unreadable:
-            return _judged(targets, config, asked.listing, library, progress)
+            return _judged(asked, library, progress)
         key = asked.key_by_content({path: row.content for path, row in library.rows.items()})
         report = recall(cache, key)
         if report is None:
-            report = _judged(targets, config, asked.listing, library, progress)
+            report = _judged(asked, library, progress)
         # where a file was edited after it was listed, the listing is not what was read
         listed = asked.settled and asked.listing.files == library.texts.identities
         remember(cache, (key, asked.key()) if listed else (key,), report)
@@ -96,30 +96,26 @@ def _check(
         return report
 
 
-def _judged(
-    targets: Sequence[Path],
-    config: Config,
-    listing: Listing,
-    library: Library,
-    progress: Callable[[str], None] | None,
-) -> Report:
+def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | None) -> Report:
+    config = asked.config
     loaded, judge = read_project(library, config, progress=progress)
-    findings: list[Diagnostic] = []
+    findings: dict[Diagnostic, None] = {}
     for code, rule in RULES.items():
         if config.selects(code):
             if progress is not None:
                 progress(f"checking {code}")
-            findings += rule(judge)
-    wanted = {path for path in library.rows if _reported(path, targets)}
-    findings = [f for f in findings if f.place.path in wanted]
-    marked = (p for p in sorted(wanted) if library.rows[p].marked)
-    findings = apply_ignores(
-        dict.fromkeys(findings), ((p, library.texts[p]) for p in marked), config.selects
-    )
-    findings = [f for f in findings if config.selects(f.code) and config.shows(f.severity)]
-    failures = sorted((*listing.failures, *loaded.failures))
+            findings.update(dict.fromkeys(rule(judge)))
+    marked = sorted(path for path, row in library.rows.items() if row.marked)
+    kept = apply_ignores(findings, ((path, library.texts[path]) for path in marked), config.selects)
+    reported = _Reported(asked.targets, asked.changed)
+    kept = [
+        f
+        for f in kept
+        if config.selects(f.code) and config.shows(f.severity) and reported.concerns(f)
+    ]
+    failures = sorted((*asked.listing.failures, *loaded.failures))
     return Report(
-        tuple(sorted(findings, key=lambda f: (f.place, f.code, f.message))),
+        tuple(sorted(kept, key=lambda f: (f.place, f.code, f.message))),
         tuple(FileFailure(*failure) for failure in failures),
         files=len(library.rows),
         classes=len(judge.project.backends),
@@ -128,9 +124,21 @@ def _judged(
     )
 
 
-def _reported(path: str, targets: Sequence[Path]) -> bool:
-    place = Path(os.path.abspath(path))
-    return any(inside(place, target) for target in targets)
+class _Reported:
+    """What is reported on: folders, and files that stand for changes."""
+
+    def __init__(self, targets: Sequence[Path], changed: Collection[Path] | None) -> None:
+        self._folders = [t for t in targets if t.is_dir()] if changed is None else []
+        files = targets if changed is None else changed
+        self._files = {os.path.realpath(path) for path in files if not path.is_dir()}
+
+    def concerns(self, finding: Diagnostic) -> bool:
+        """Whether a finding stands in a folder or a file, or points at a file."""
+        place = Path(os.path.abspath(finding.place.path))
+        if any(inside(place, folder) for folder in self._folders):
+            return True
+        ends = (finding.place, *(related.place for related in finding.related))
+        return bool(self._files) and any(os.path.realpath(p.path) in self._files for p in ends)
 
 
 def _unresolved(judge: Judge) -> list[Related]:

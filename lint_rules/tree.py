@@ -61,7 +61,9 @@ def list_files(targets: Sequence[Path], config: Config) -> Listing:
         _Walk(listing, config, str(top), tuple(map(str, tests))).run()
     for target in targets:
         name = str(target)
-        if not any(path == name or path.startswith(name + os.sep) for path in listing.files):
+        if name not in listing.files and not any(
+            path.startswith(name + os.sep) for path in listing.files
+        ):
             _Walk(listing, None, name, (name,)).run()
     listing.files = dict(sorted(listing.files.items()))
     return listing

@@ -9,7 +9,7 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--no-cache", action="store_true", help="find everything out anew, and keep nothing"
     )
+    check.add_argument(
+        "--changed-since",
+        metavar="REV",
+        help="report only what the files that differ from this git revision cause",
+    )
+    check.add_argument("--watch", action="store_true", help="check again whenever a file changes")
     check.set_defaults(verb=_check)
 
     rule = verbs.add_parser("rule", help="explain one rule, or list them")
@@ -110,12 +116,65 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    if arguments.watch:
+        return _watch(arguments)
+    return _check_once(arguments, cached=not arguments.no_cache)
+
+
+def _check_once(arguments: argparse.Namespace, *, cached: bool) -> int:
     targets, config = _configured(arguments)
-    report = _run(targets, config, cached=not arguments.no_cache)
+    changed = _changed(arguments.changed_since, targets)
+    report = _run(targets, config, changed, cached=cached)
     code = _write(report, config, arguments.output_format)
     if arguments.show_unresolved:
         _write_unresolved(report)
     return CLEAN if code == FINDINGS and arguments.exit_zero else code
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    import gc
+
+    from lint_rules.tree import list_files
+    from lint_rules.watch import watch
+
+    def state() -> object:
+        try:
+            targets, config = _configured(arguments)
+        except _UsageError as error:
+            return str(error)
+        return config, list_files(targets, config)
+
+    def check() -> None:
+        if sys.stdout.isatty():
+            print("\x1b[2J\x1b[H", end="")
+        try:
+            _check_once(arguments, cached=not arguments.no_cache)
+        except _UsageError as error:
+            print(f"mla-guard: error: {error}", file=sys.stderr)
+        sys.stdout.flush()
+        gc.collect()
+
+    watch(check, state)
+    return CLEAN
+
+
+def _changed(revision: str | None, targets: Sequence[Path]) -> tuple[Path, ...] | None:
+    """The files that ``--changed-since`` names, inside of the targets."""
+    if revision is None:
+        return None
+    from lint_rules.changed import GitError, changed_since
+    from lint_rules.target import inside
+
+    found: dict[Path, None] = {}
+    try:
+        for target in targets:
+            folder = target if target.is_dir() else target.parent
+            real = Path(os.path.realpath(target))
+            files = changed_since(revision, folder)
+            found.update(dict.fromkeys(f for f in files if inside(Path(os.path.realpath(f)), real)))
+    except GitError as error:
+        raise _UsageError(str(error)) from error
+    return tuple(found)
 
 
 def _located(paths: Sequence[str]) -> tuple[tuple[Path, ...], Config]:
@@ -154,19 +213,30 @@ def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
         raise _UsageError(str(error)) from error
 
 
-def _run(targets: Sequence[Path], config: Config, *, cached: bool) -> Report:
+def _run(
+    targets: Sequence[Path],
+    config: Config,
+    changed: Collection[Path] | None = None,
+    *,
+    cached: bool,
+) -> Report:
     from lint_rules.cache import Cache, cache_folder
     from lint_rules.finished import Asked, recall
 
     cache = Cache(cache_folder(config, targets)) if cached else None
     if cache is not None:
-        report = recall(cache, Asked(targets, config).key())
+        report = recall(cache, Asked(targets, config, changed).key())
         if report is not None:
             return report
-    return _run_anew(targets, config, cache)
+    return _run_anew(targets, config, changed, cache)
 
 
-def _run_anew(targets: Sequence[Path], config: Config, cache: Cache | None) -> Report:
+def _run_anew(
+    targets: Sequence[Path],
+    config: Config,
+    changed: Collection[Path] | None,
+    cache: Cache | None,
+) -> Report:
     from lint_rules.config import ConfigError
     from lint_rules.run import TreeChanged, check
 
@@ -176,7 +246,13 @@ def _run_anew(targets: Sequence[Path], config: Config, cache: Cache | None) -> R
 
     shown = sys.stderr.isatty()
     try:
-        return check(targets, config, progress=progress if shown else None, cache=cache)
+        return check(
+            targets,
+            config,
+            changed=changed,
+            progress=progress if shown else None,
+            cache=cache,
+        )
     except ConfigError as error:
         raise _UsageError(str(error)) from error
     except TreeChanged as error:
