@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -24,14 +24,14 @@ def worth_a_crew(size: int) -> bool:
 
 
 class Crew:
-    """As many readers as there are processors; its processes end when it is closed."""
+    """As many readers as there are processors, or ``most``; its processes end when it is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         methods = multiprocessing.get_all_start_methods()
         context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
         self._pipes: list[Connection[Any, Any]] = []
         self._processes: list[Any] = []
-        for _ in range(min(os.cpu_count() or 1, _MOST)):
+        for _ in range(min(os.cpu_count() or 1, most, _MOST)):
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=_work, args=(theirs, [*self._pipes, ours]), daemon=True
@@ -56,13 +56,19 @@ class Crew:
             pipe.send((method, argument))
         return [_result(pipe) for pipe in self._pipes]
 
-    def deal(self, method: str, arguments: Iterable[Any]) -> Iterator[Any]:
-        """What ``method`` gives for each argument, in the order in which the readers get there."""
+    def deal(
+        self, method: str, arguments: Iterable[Any], meanwhile: Callable[[], None]
+    ) -> Iterator[Any]:
+        """What ``method`` gives for each argument, in the order in which the readers get there.
+
+        ``meanwhile`` is called while they are at the first ones.
+        """
         left = iter(arguments)
         busy: list[Connection[Any, Any]] = []
         for pipe, argument in zip(self._pipes, left, strict=False):
             pipe.send((method, argument))
             busy.append(pipe)
+        meanwhile()
         while busy:
             ready = wait(busy)
             for pipe in [pipe for pipe in busy if pipe in ready]:

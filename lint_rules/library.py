@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -132,7 +132,7 @@ class Library:
         """Have files read, by a crew where that pays."""
         if self._crew is None and not worth_a_crew(sum(sizes.values())):
             return [self._reader.rows(known)]
-        crew = self._started()
+        crew = self._started(len(known))
         shares: list[dict[str, bytes]] = [{} for _ in range(len(crew))]
         for index, path in enumerate(sorted(known, key=lambda path: (-sizes[path], path))):
             # back and forth, so that no share has the larger one of each round
@@ -142,9 +142,9 @@ class Library:
             self._held[path] = holder
         return crew.each("rows", shares)
 
-    def _started(self) -> Crew:
+    def _started(self, most: int) -> Crew:
         if self._crew is None:
-            self._crew = Crew()
+            self._crew = Crew(most)
         return self._crew
 
     def _search(self, names: Collection[str], paths: Collection[str] | None = None) -> None:
@@ -227,21 +227,34 @@ class Library:
             else:
                 todo[path] = job
         self._facts_changed = bool(todo) or kept.keys() != keys.keys()
-        for path, data in self._extracted(todo):
-            self._kept[path] = keys[path], msgspec.Raw(data)
-        self._close()
         decoder = msgspec.msgpack.Decoder(FileFacts)
-        return [decoder.decode(self._kept[path][1]) for path in sorted(wanted)]
+        facts: dict[str, FileFacts] = {}
 
-    def _extracted(self, jobs: Mapping[str, Job]) -> Iterator[tuple[str, bytes]]:
+        def decode_kept() -> None:
+            for path, (_, data) in self._kept.items():
+                facts[path] = decoder.decode(data)
+
+        for path, data in self._extracted(todo, decode_kept):
+            self._kept[path] = keys[path], msgspec.Raw(data)
+            facts[path] = decoder.decode(data)
+        self._close()
+        return [facts[path] for path in sorted(wanted)]
+
+    def _extracted(
+        self, jobs: Mapping[str, Job], meanwhile: Callable[[], None]
+    ) -> Iterator[tuple[str, bytes]]:
+        """The encoded facts of ``jobs``; ``meanwhile`` is called once, before the first of them."""
         self._collect(jobs)
         ready = [msgspec.structs.replace(job, data=self.texts[p]) for p, job in jobs.items()]
-        if not worth_a_crew(sum(len(job.data) for job in ready)):
+        # where much is kept, a process parses what is not while this one takes that in
+        kept = sum(len(data) for _, data in self._kept.values())
+        if not ready or not worth_a_crew(sum(len(job.data) for job in ready) + kept):
+            meanwhile()
             yield from self._reader.extract(ready)
             return
         # what takes longest first, so that no process is left alone with it
         ready.sort(key=lambda job: (not job.defining, -len(job.data), job.path))
-        for found in self._started().deal("extract", _batches(ready)):
+        for found in self._started(len(ready)).deal("extract", _batches(ready), meanwhile):
             yield from found
 
     def _collect(self, paths: Collection[str]) -> None:

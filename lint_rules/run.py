@@ -11,6 +11,7 @@ from pathlib import Path
 from lint_rules.cache import Cache
 from lint_rules.config import Config, ConfigError
 from lint_rules.finished import Asked, recall, remember
+from lint_rules.halves import both, can_halve
 from lint_rules.judge import Judge
 from lint_rules.library import Library, TreeChanged
 from lint_rules.link import Project
@@ -26,6 +27,10 @@ from mla_guard.diagnostic import Diagnostic, Place, Related
 __all__ = ["FileFailure", "Report", "TreeChanged", "check", "read_project"]
 
 _MOST_ATTEMPTS = 4
+_WORTH_HALVING = 60
+"""Classes from which judging takes longer than the start of a process."""
+_FOLLOWING = frozenset({"MLA201", "MLA202", "MLA203"})
+"""The rules that share what following every constructor gives."""
 
 
 def read_project(
@@ -99,12 +104,9 @@ def _check(asked: Asked, progress: Callable[[str], None] | None, cache: Cache | 
 def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | None) -> Report:
     config = asked.config
     loaded, judge = read_project(library, config, progress=progress)
-    findings: dict[Diagnostic, None] = {}
-    for code, rule in RULES.items():
-        if config.selects(code):
-            if progress is not None:
-                progress(f"checking {code}")
-            findings.update(dict.fromkeys(rule(judge)))
+    if progress is not None:
+        progress("checking")
+    findings = dict.fromkeys(_findings(judge, [c for c in RULES if config.selects(c)]))
     marked = sorted(path for path, row in library.rows.items() if row.marked)
     kept = apply_ignores(findings, ((path, library.texts[path]) for path in marked), config.selects)
     reported = _Reported(asked.targets, asked.changed)
@@ -122,6 +124,21 @@ def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | No
         roots=tuple(f"{root.path}:{root.qualname}" for root in judge.view.roots),
         unresolved=tuple(_unresolved(judge)),
     )
+
+
+def _findings(judge: Judge, codes: Sequence[str]) -> list[Diagnostic]:
+    """What the rules find, with those that follow constructors on a second processor."""
+
+    def of(chosen: Sequence[str]) -> list[Diagnostic]:
+        return [finding for code in chosen for finding in RULES[code](judge)]
+
+    following = [code for code in codes if code in _FOLLOWING]
+    others = [code for code in codes if code not in _FOLLOWING]
+    if len(judge.classes) < _WORTH_HALVING or not (following and others and can_halve()):
+        return of(codes)
+    _ = judge.view.uses, judge.view.wrappers  # both halves need them
+    mine, theirs = both(partial(of, others), partial(of, following))
+    return mine + theirs
 
 
 class _Reported:

@@ -300,13 +300,17 @@ class Types:
         self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
         self._names: dict[str, dict[Klass, Typed]] = {}
         self._returns: dict[str, dict[Klass, Typed]] = {}
+        self._learnt = False
         for _ in range(3):
             before = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
             self._held.clear()
             self._locals.clear()
             self._below.clear()
+            self._learnt = False
             self._gather()
             after = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
+            if not self._learnt:
+                break  # what was concluded on the way is concluded from all there is
             self._held.clear()
             self._locals.clear()
             self._below.clear()
@@ -382,7 +386,9 @@ class Types:
                 known = by_root.get(klass.root)
                 if known is not None:
                     same = replace(same.merged(known), outer=same.outer or known.outer)
-                by_root[klass.root] = same
+                if same != known:
+                    by_root[klass.root] = same
+                    self._learnt = True
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""

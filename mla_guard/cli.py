@@ -116,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    import gc
+
+    gc.disable()  # nothing large becomes garbage before a check ends
     if arguments.watch:
         return _watch(arguments)
     return _check_once(arguments, cached=not arguments.no_cache)
