@@ -83,7 +83,7 @@ class Crew:
 def _result(pipe: Connection[Any, Any]) -> Any:
     try:
         return pipe.recv()
-    except EOFError as error:
+    except (EOFError, ConnectionResetError) as error:
         raise RuntimeError("a process that reads sources has ended early") from error
 
 
