@@ -45,6 +45,7 @@ class Crew:
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
+            process.kill()  # all that was asked for is there; it may still be starting
             process.join()
 
     def __len__(self) -> int:
@@ -92,6 +93,8 @@ def _work(pipe: Connection[Any, Any], others: Sequence[Connection[Any, Any]]) ->
         other.close()
     # a syntax tree holds no cycles; collecting while one is built costs a tenth of the parse
     gc.disable()
+    import lint_rules.extract  # noqa: F401 - while there is nothing to do yet
+
     reader = Reader()
     with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
         while True:

@@ -81,6 +81,7 @@ class Library:
         self._clock_ns = clock_ns
         self._reader = Reader()
         self._crew: Crew | None = None
+        self._spare: Crew | None = None
         self._held: dict[str, int] = {}
         self._kept: dict[str, tuple[bytes, msgspec.Raw]] = {}
         self._rows_changed = self._facts_changed = False
@@ -98,9 +99,10 @@ class Library:
         self._close()
 
     def _close(self) -> None:
-        if self._crew is not None:
-            self._crew.close()
-            self._crew = None
+        for crew in (self._crew, self._spare):
+            if crew is not None:
+                crew.close()
+        self._crew = self._spare = None
 
     def _take(self, listing: Listing, kept: Mapping[str, Row]) -> None:
         """Fill in the rows: those that were kept, and of the other files what they say now."""
@@ -110,8 +112,13 @@ class Library:
             if row is None or row.identity != identity:
                 stale[path] = row.content if row is not None else b""
         self._rows_changed = bool(stale) or kept.keys() != listing.files.keys()
+        sizes = {path: identity[0] for path, identity in listing.files.items()}
+        if stale and not worth_a_crew(sum(sizes[path] for path in stale)):
+            if kept and worth_a_crew(sum(sizes.values())):
+                # likely to be wanted for what was edited: it loads the parser meanwhile
+                self._spare = Crew(len(stale))
         fresh: dict[str, Row] = {}
-        for found in self._read(stale, {path: listing.files[path][0] for path in stale}):
+        for found in self._read(stale, sizes):
             for path, row in found[0].items():
                 fresh[path] = row
             for path, identity in found[1].items():
@@ -144,7 +151,7 @@ class Library:
 
     def _started(self, most: int) -> Crew:
         if self._crew is None:
-            self._crew = Crew(most)
+            self._crew, self._spare = self._spare or Crew(most), None
         return self._crew
 
     def _search(self, names: Collection[str], paths: Collection[str] | None = None) -> None:

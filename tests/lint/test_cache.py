@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,11 @@ import lint_rules.reader
 import lint_rules.tree
 from lint_rules.cache import Cache, cache_folder, clear
 from lint_rules.config import Config, load_config
-from lint_rules.report import Report, packed, unpacked
+from lint_rules.report import FileFailure, Report, packed, unpacked
 from lint_rules.run import check
 from lint_rules.tree import GRANULARITY_NS
 from mla_guard.cli import main
+from mla_guard.diagnostic import Diagnostic, Place, Related
 from tests.lint.edits import FILES
 
 KILLS = int(os.environ.get("MLA_GUARD_TEST_KILLS", "6"))
@@ -99,7 +101,13 @@ def test_what_is_kept_is_not_found_out_again(
 
 def test_a_report_survives_its_way_through_json(engine: Path) -> None:
     report = result(engine)
-    assert len(report.diagnostics) > 4
+    full = Diagnostic("MLA101", "error", "m", Place("p", 1, 2), "s", (Related(Place("q", 3), "r"),))
+    full = replace(full, reasons=("one", "two"), hint="h")
+    report = replace(report, diagnostics=(*report.diagnostics, full), unresolved=full.related)
+    report = replace(report, failures=(FileFailure("p", 1, "m"),), files=3, classes=2, roots=("a",))
+    # a field that keeps its default here would be lost without anybody's notice
+    for item in (full, report):
+        assert [f.name for f in fields(item) if getattr(item, f.name) in ((), "", 0)] == []
     assert unpacked(json.loads(json.dumps(packed(report)))) == report
 
 
