@@ -25,7 +25,7 @@ class Library(Protocol):
         """What each file says by itself, by path."""
 
     def containing(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
-        """The files in which each of ``names`` stands, if only as a part of a longer word."""
+        """The files in which each of ``names`` stands as a word."""
 
     def needles(self, asked: Mapping[str, tuple[str, ...]]) -> Iterable[str]:
         """What holds or returns an instance of the classes asked for, file by file.
@@ -130,15 +130,8 @@ def _family(headers: _Headers, roots: set[str]) -> dict[str, set[str]]:
 def _telling(names: Collection[str], library: Library) -> dict[str, Collection[str]]:
     """The names that point at backends, with the files that they stand in.
 
-    A name that stands in many files (``target``) tells nothing. A longer name stands in a part of
-    the files of a shorter one that it contains; its own files are left out.
+    A name that stands in many files (``target``) tells nothing.
     """
     limit = max(40, len(library.rows) // 12)
     standing = library.containing(names)
-    found: dict[str, Collection[str]] = {}
-    for name in sorted(names, key=len):
-        if any(short in name for short in found):
-            found[name] = ()
-        elif len(standing[name]) <= limit:
-            found[name] = standing[name]
-    return found
+    return {name: standing[name] for name in sorted(names) if len(standing[name]) <= limit}

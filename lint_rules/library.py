@@ -181,7 +181,7 @@ class Library:
                 raise TreeChanged(*changed, *unreadable)
 
     def containing(self, names: Collection[str]) -> dict[str, list[str]]:
-        """The files in which each of ``names`` stands, if only as a part of a longer word."""
+        """The files in which each of ``names`` stands as a word."""
         unknown = set(names) - self._names
         if unknown:
             self._search(unknown)

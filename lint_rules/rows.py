@@ -111,37 +111,54 @@ def _before(data: bytes, offset: int) -> str:
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def containing(names: Collection[str], sources: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """The files in which each of ``names`` stands, if only as a part of a longer word.
+_MOST_SEARCHES = 12
+"""So many searches of a file take as long as taking it apart into words."""
+_WORD_END = re.compile(rb"\w*")
+_WORD_START = re.compile(rb"\w*$")
 
-    A search of every file for every name would cost a second; ``Backend`` alone stands in most
-    names, and names that share such a word are searched for in its files only.
+
+def containing(names: Collection[str], sources: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """The files in which each of ``names`` stands as a word.
+
+    Most names share a word of theirs, ``Backend``: that is searched for, and what stands around it
+    looked up, so that time grows with the files and not with the files times the names.
     """
-    found: dict[str, list[str]] = {}
-    for word, group in _by_word(names):
-        pool = [path for path, data in sources.items() if word in data]
-        for name in sorted(group, key=len):
-            shorter = max((n for n in group if n in found and n in name), key=len, default=None)
-            candidates = pool if shorter is None else found[shorter]
-            needle = name.encode()
-            found[name] = [path for path in candidates if needle in sources[path]]
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for part, group in _by_part(names):
+        wanted = {name.encode(): name for name in group}
+        for path, data in sources.items():
+            words = _around(data, part) if part else set(_WORD.findall(data))
+            for word in words & wanted.keys():
+                found[wanted[word]].append(path)
     return found
 
 
-def _by_word(names: Collection[str]) -> Iterator[tuple[bytes, list[str]]]:
-    """``names`` in groups that share a word, with the word; the rest each with itself."""
+def _around(data: bytes, part: bytes) -> set[bytes]:
+    """The words in which ``part`` stands."""
+    return {
+        _WORD_START.search(data, max(0, start - 200), start).group()  # type: ignore[union-attr]
+        + _WORD_END.match(data, start).group()  # type: ignore[union-attr]
+        for start in _places(data, part)
+    }
+
+
+def _by_part(names: Collection[str]) -> Iterator[tuple[bytes, list[str]]]:
+    """``names`` in groups that share a part, with that part; many that do not with an empty one."""
     left = sorted(names)
     while left:
         humps: dict[str, int] = {}
         for name in left:
             for hump in {h for h in _HUMP.findall(name) if len(h) > 3}:
                 humps[hump] = humps.get(hump, 0) + 1
-        word = max(humps, key=lambda h: (humps[h], h), default="")
-        if not word or humps[word] == 1:
-            yield from ((name.encode(), [name]) for name in left)
+        part = max(humps, key=lambda h: (humps[h], h), default="")
+        if not part or humps[part] == 1:
+            if len(left) > _MOST_SEARCHES:
+                yield b"", left
+            else:
+                yield from ((name.encode(), [name]) for name in left)
             return
-        yield word.encode(), [name for name in left if word in name]
-        left = [name for name in left if word not in name]
+        yield part.encode(), [name for name in left if part in name]
+        left = [name for name in left if part not in name]
 
 
 _ANNOTATED = re.compile(rb"(\w+)[ \t]*:[ \t]*[\"']?(?:[\w.]+\[[ \t]*)*[\"']?(?:\w+\.)*$")
