@@ -31,12 +31,14 @@ class Config:
     """The settings of one check; ``load_config`` fills them in from ``pyproject.toml``.
 
     ``src`` holds what is read (absolute directories and files); where it is empty, the targets are.
+    ``stand_ins`` holds pairs of classes, by name, of which callers take the one or the other.
     ``exclude`` holds gitignore patterns, relative to ``root``, of files that are not read.
     ``select`` and ``ignore`` hold rule codes (empty ``select``: every rule); ``ignore`` wins.
     """
 
     src: tuple[Path, ...] = ()
     bases: tuple[str, ...] = ()
+    stand_ins: tuple[tuple[str, str], ...] = ()
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     min_severity: Severity = "warning"
@@ -158,6 +160,18 @@ def _bases(value: object, where: str, project: Path) -> tuple[str, ...]:
     return names
 
 
+def _pairs(value: object, where: str, project: Path) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for item in _strings(value, where, project):
+        first, _, other = (name.strip() for name in item.partition("|"))
+        if not (first.isidentifier() and other.isidentifier()):
+            raise ConfigError(
+                f"{where}: {item!r} is not a pair of class names ('Algorithm | PluginAlgorithm')"
+            )
+        found.append((first, other))
+    return tuple(found)
+
+
 def _codes(value: object, where: str, project: Path) -> tuple[str, ...]:
     return expand_codes(_strings(value, where, project), where)
 
@@ -182,6 +196,7 @@ def _exclude(value: object, where: str, project: Path) -> tuple[str, ...]:
 _KEYS: dict[str, Callable[[object, str, Path], object]] = {
     "src": _sources,
     "bases": _bases,
+    "stand-ins": _pairs,
     "select": _codes,
     "ignore": _codes,
     "min-severity": _severity,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lint_rules.chains import LEGEND as CHAIN_LEGEND
+from lint_rules.chains import chains
 from lint_rules.config import Config
 from lint_rules.declared import is_optional
 from lint_rules.judge import Judge
@@ -41,7 +43,8 @@ def main_contract(target: str | None, matrix: bool, config: Config) -> str:
     """The text of ``mla-guard contract``.
 
     ``target`` is a class (simple or dotted), or a path whose classes are meant; None means every
-    base class. With ``matrix``: who implements, inherits or delegates which hook.
+    base class. With ``matrix``: who implements, inherits or delegates which hook, and how it
+    reaches each backend through wrappers that declare routes.
 
     Raises :class:`ContractError`.
     """
@@ -52,7 +55,8 @@ def main_contract(target: str | None, matrix: bool, config: Config) -> str:
     classes = _chosen(judge, target)
     here = Path.cwd()
     if matrix:
-        return "\n\n".join(_matrix(judge, k) for k in classes if k.root is k or len(classes) == 1)
+        tables = [_matrix(judge, k) for k in classes if k.root is k or len(classes) == 1]
+        return "\n\n".join([*tables, *_chains(judge, classes)])
     return "\n\n".join("\n".join(_contract(judge, klass, here)) for klass in classes)
 
 
@@ -177,12 +181,31 @@ def _matrix(judge: Judge, klass: Klass) -> str:
     """Rows are classes, columns the hooks, numbered above."""
     root = klass.root or klass
     hooks = _hooks(judge, root)
-    below = sorted({klass, *klass.descendants} - {root}, key=lambda k: (k.name, k.path))
+    below = [k for k in (klass, *_below(klass)) if k is not root]
+    below.sort(key=lambda k: (k.name, k.path))
     names = [f"{number:>3}  {_declaration(hook)}" for number, hook in enumerate(hooks, start=1)]
     width = max((len(k.name) for k in below), default=0)
     rows = [_row("", width, (str(n) for n in range(1, len(hooks) + 1)))]
     rows += [_row(k.name, width, (_letter(judge, k, hook) for hook in hooks)) for k in below]
     return "\n".join([*names, "", *rows, "", LEGEND])
+
+
+def _below(klass: Klass) -> list[Klass]:
+    return sorted(klass.descendants, key=lambda k: (k.name, k.path))
+
+
+def _chains(judge: Judge, classes: list[Klass]) -> Iterator[str]:
+    """The routes of wrappers: rows are chains down to a backend, columns what they route."""
+    family = dict.fromkeys(k for top in classes for k in (top, *_below(top)))
+    found = chains(judge.view, family)
+    if found:
+        names = list(found[0].cells)
+        width = max(len(str(chain)) for chain in found)
+        yield "\n".join(f"{number:>3}  {name}" for number, name in enumerate(names, start=1))
+        rows = [_row("", width, (str(n) for n in range(1, len(names) + 1)))]
+        rows += [_row(str(chain), width, chain.cells.values()) for chain in found]
+        yield "\n".join(rows)
+        yield CHAIN_LEGEND
 
 
 def _row(name: str, width: int, cells: Iterable[str]) -> str:

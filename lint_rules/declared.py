@@ -8,13 +8,33 @@ from pathlib import Path
 from typing import Any
 
 from lint_rules.extract import extract
-from lint_rules.facts import Attr, Call, ClassFacts, Const, Expr, Function, Name, Opaque, Seq
+from lint_rules.facts import (
+    Attr,
+    Call,
+    ClassFacts,
+    Const,
+    Expr,
+    Function,
+    Name,
+    Opaque,
+    Seq,
+    dotted,
+)
 from lint_rules.link import is_abstract, kind_of
 from mla_guard.contract import Contract, Hook, HookKind, Mark, mark_of
 from mla_guard.diagnostic import Place
 from mla_guard.drift import Param, Shape, without_receiver
+from mla_guard.routes import COMBINATIONS, Combination, NoLiteral
 
-__all__ = ["contract_of_source", "is_optional", "mark_in_source"]
+__all__ = [
+    "contract_of_source",
+    "flags_in_source",
+    "is_hook",
+    "is_optional",
+    "literal",
+    "mark_in_source",
+    "optional_arguments",
+]
 
 _KINDS: dict[str, HookKind] = {
     "method": "method",
@@ -44,12 +64,9 @@ def contract_of_source(path: Path, class_name: str) -> Contract:
 def _contract(path: str, klass: ClassFacts, class_name: str) -> Contract:
     hooks: dict[str, Hook] = {}
     for method in klass.methods:
-        marked = any(_is_hook_mark(name) for name in method.decorators)
-        public = not method.name.startswith("_")
-        kind = kind_of(method)
-        if kind == "setter" or not (public or (marked and not method.name.startswith("__"))):
+        if not is_hook(method):
             continue
-        mark = mark_in_source(path, method)
+        kind, mark = kind_of(method), mark_in_source(path, method)
         hooks[method.name] = Hook(
             method.name,
             _KINDS[kind],
@@ -61,6 +78,44 @@ def _contract(path: str, klass: ClassFacts, class_name: str) -> Contract:
             place=Place(path, method.line),
         )
     return Contract(class_name, hooks)
+
+
+def is_hook(method: Function) -> bool:
+    """Whether a base that defines a method so declares a hook: a public one, or a marked one."""
+    marked = any(_is_hook_mark(name) for name in method.decorators)
+    public = not method.name.startswith("_")
+    return kind_of(method) != "setter" and (public or (marked and not method.name.startswith("__")))
+
+
+def optional_arguments(method: Function) -> frozenset[str]:
+    """The parameters that wrappers may drop, as far as the marks of a method say it in literals."""
+    found: set[str] = set()
+    for call in _mark_calls(method):
+        value = dict(call.keywords).get("optional_arguments")
+        for item in value.items if isinstance(value, Seq) else (value,):
+            if isinstance(item, Const):
+                found.add(str(ast.literal_eval(item.text)))
+    return frozenset(found)
+
+
+def flags_in_source(klass: ClassFacts) -> dict[str, Combination]:
+    """How wrappers combine class flags, as ``@guard(flags={...})`` on a base says."""
+    for call in klass.marks:
+        said = dict(call.keywords).get("flags")
+        if dotted(call.func).rpartition(".")[2] == "guard" and isinstance(said, Const):
+            flags = literal(said.text)
+            if isinstance(flags, dict):
+                return {str(name): how for name, how in flags.items() if how in COMBINATIONS}
+    return {}
+
+
+def literal(text: str) -> object:
+    """The value of a literal, or :class:`NoLiteral` where the source is none."""
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError):
+        return NoLiteral(text)
+    return value
 
 
 def _shape(method: Function, kind: str) -> Shape:

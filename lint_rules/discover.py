@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lint_rules.rows import Row
+from lint_rules.stand_ins import stand_ins
 
 __all__ = ["Library", "Scan", "scan"]
 
@@ -23,6 +24,10 @@ class Library(Protocol):
     @property
     def rows(self) -> Mapping[str, Row]:
         """What each file says by itself, by path."""
+
+    @property
+    def texts(self) -> Mapping[str, bytes]:
+        """The bytes of each file, by path."""
 
     def containing(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
         """The files in which each of ``names`` stands as a word."""
@@ -40,21 +45,32 @@ class Scan:
 
     ``family`` maps each name of a class that derives, by name, from a root to the files that
     define it; ``needles`` are names of attributes and functions that hold or return a backend.
+    ``stand_ins`` are the pairs of classes that stand in for each other.
     """
 
     family: dict[str, set[str]]
     needles: frozenset[str]
     defining: frozenset[str]
     using: frozenset[str]
+    stand_ins: tuple[tuple[str, str], ...] = ()
 
 
-def scan(library: Library, roots: Sequence[str], companions: Sequence[str] = ()) -> Scan:
+def scan(
+    library: Library,
+    roots: Sequence[str],
+    companions: Sequence[str] = (),
+    pairs: Sequence[tuple[str, str]] = (),
+) -> Scan:
     """Find the files that define or use a class below ``roots``.
 
-    Of the hierarchies below ``companions`` only the definitions are looked for.
+    Of the hierarchies below ``companions`` only the definitions are looked for. ``pairs`` stand in
+    for each other, like those that the sources say so of.
     """
     headers = _Headers(library.rows)
-    family = _family(headers, {root.rpartition(".")[2] for root in roots})
+    eithers = [pair for row in library.rows.values() for pair in row.eithers]
+    pairs = (*pairs, *stand_ins(eithers, library.texts, headers.declared, headers.above))
+    tops = {root.rpartition(".")[2] for root in roots} | {name for pair in pairs for name in pair}
+    family = _family(headers, tops)
     beside = _family(headers, {root.rpartition(".")[2] for root in companions})
     defining = frozenset(path for files in family.values() for path in files)
     standing = library.containing({*family, *beside})
@@ -74,7 +90,13 @@ def scan(library: Library, roots: Sequence[str], companions: Sequence[str] = ())
     defining |= {path for files in beside.values() for path in files}
     building = beside.keys() - {root.rpartition(".")[2] for root in companions}
     using |= {path for name in building for path in standing[name]}
-    return Scan(family, frozenset(telling), defining, frozenset((using | mentioning) - defining))
+    return Scan(
+        family,
+        frozenset(telling),
+        defining,
+        frozenset((using | mentioning) - defining),
+        tuple(dict.fromkeys(pairs)),
+    )
 
 
 class _Headers:

@@ -102,6 +102,8 @@ class Touching:
                 target = super_target(event.call, member.owner, self._klass, receiver)
                 func = event.call.func
                 if target is None and isinstance(func, Attr):
+                    if func.name in self._wanted:
+                        return True
                     target = self._klass.method(func.name)
                 if target is None:
                     target = constructor(self._project, self._klass, member.owner.path, event.call)

@@ -25,7 +25,9 @@ from lint_rules.facts import (
     Seq,
     dotted,
 )
+from lint_rules.handing import Target, asked_by, method_value
 from lint_rules.link import Klass, Member, Project, is_abstract, kind_of, shape
+from lint_rules.routed import declares_routes
 from lint_rules.types import Scope, Typed, Types
 from lint_rules.uses import Use, UseKind
 from mla_guard.drift import signature_of
@@ -35,7 +37,10 @@ __all__ = ["Delegation", "Exposure", "View", "Wrapper", "constant_of"]
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A wrapper's method hands a call or read of ``name`` to held backends ``attrs``."""
+    """A wrapper's method hands a call or read of ``name`` to held backends ``attrs``.
+
+    ``delegated``: by the guard's ``delegate``, which drops what the contract lets it drop.
+    """
 
     name: str
     attrs: frozenset[str]
@@ -45,6 +50,7 @@ class Delegation:
     cond: int
     call: Call | None
     optional: bool
+    delegated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +100,30 @@ class Wrapper:
             k is k.root or len(k.descendants) > 1
             for typed in self.held.values()
             for k in typed.classes
+            if k.root is self.klass.root
         )
 
     def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
         if self._inner is None:
-            self._inner = self._held_classes(view)
+            found = {klass for attr in self.held for klass in self.inside(view, attr)}
+            self._inner = sorted(found, key=lambda k: (k.path, k.line))
         return self._inner
 
-    def _held_classes(self, view: View) -> list[Klass]:
-        found: set[Klass] = set()
-        for attr, typed in self.held.items():
-            needed = view.needed(self, attr)
-            found.update(
-                klass
-                for klass in view.kinds(self, attr) or typed.possible
-                if not klass.is_a(self.klass)
-                and klass is not klass.root
-                and view.in_role(klass, typed)
-                and (
-                    view.wrapper(klass) is not None
-                    or all(view.exposure(klass, name).kind != "absent" for name in needed)
-                )
+    def inside(self, view: View, attr: str) -> list[Klass]:
+        """The classes that one held attribute can be of, as :meth:`inner` has them."""
+        typed, needed = self.held[attr], view.needed(self, attr)
+        return [
+            klass
+            for klass in view.kinds(self, attr) or typed.possible
+            if not klass.is_a(self.klass)
+            and klass is not klass.root
+            and view.in_role(klass, typed)
+            and (
+                view.wrapper(klass) is not None
+                or all(view.exposure(klass, name).kind != "absent" for name in needed)
             )
-        return sorted(found, key=lambda k: (k.path, k.line))
+        ]
 
 
 class View:
@@ -195,14 +201,66 @@ class View:
         """Uses of ``name`` on the backend that the engine configured."""
         return [u for u in self.uses.get(name, ()) if u.typed.outer and not self._inside(u.scope)]
 
+    def addressed(self, klass: Klass, path: str) -> bool:
+        """Whether ``klass`` has all that the file ``path`` asks of the configured backend.
+
+        A model that brings a backend of its own asks for much that only this backend has.
+        """
+        return all(self.exposure(klass, n).kind != "absent" for n in self._demands.get(path, ()))
+
+    @cached_property
+    def _demands(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name, uses in self.uses.items():
+            for use in uses:
+                kept = use.call is not None and isinstance(use.call.func, Name)
+                if use.kind == "probe" or use.caught or kept or not use.typed.outer:
+                    continue
+                path = use.scope.path_of(use.cond)
+                if not _asks(path) and not _chosen_by_name(path):
+                    found.setdefault(use.scope.path, set()).add(name)
+        return found
+
+    def unwrapped(self, use: Use, wrapper: Wrapper) -> bool:
+        """Whether the class around a use puts what the wrapper holds in the wrapper's place.
+
+        ``replace(ctx, backend=ctx.backend.inner)``: what is read off ``ctx.backend`` afterwards is
+        asked of the inner backend.
+        """
+        if use.scope.klass is None or not isinstance(use.base, Attr):
+            return False
+        slot = use.base.name
+        for method in use.scope.klass.facts.methods:
+            scope = self.types.scope(use.scope.klass, method)
+            for event in method.events:
+                if not isinstance(event, CallEvent):
+                    continue
+                for keyword, value in event.call.keywords:
+                    if keyword == slot and isinstance(value, Name):
+                        binds = [b.value for b in scope.binds.get(value.id, ())]
+                        if any(
+                            isinstance(b, Attr)
+                            and b.name in wrapper.held
+                            and isinstance(b.value, Attr)
+                            and b.value.name == slot
+                            for b in binds
+                        ):
+                            return True
+        return False
+
+    def is_helper(self, klass: Klass) -> bool:
+        """Whether only backends build a class: what it asks, it asks of the one that built it."""
+        built = self._building.get(klass, ())
+        return bool(built) and all(self._inside(scope) for scope, _ in built)
+
     def _inside(self, scope: Scope) -> bool:
         return scope.klass is not None and scope.klass.root in self.types.roots
 
     def _uses_in(self, scope: Scope) -> Iterator[Use]:
-        bound: dict[str, list[tuple[Expr, str]]] = {}
+        bound: dict[str, list[Target]] = {}
         for event in scope.function.events:
             if isinstance(event, Bind):
-                target = _method_value(event.value)
+                target = method_value(event.value)
                 if target is not None:
                     bound.setdefault(event.name, []).append(target)
             elif isinstance(event, Read):
@@ -214,20 +272,12 @@ class View:
                         event.caught,
                     )  # fmt: skip
             elif isinstance(event, CallEvent):
-                func = event.call.func
-                targets = (
-                    [(func.value, func.name)]
-                    if isinstance(func, Attr)
-                    else bound.get(func.id, [])
-                    if isinstance(func, Name)
-                    else []
-                )
-                for base, name in targets:
-                    typed = self._single(scope, base)
+                for target, call in asked_by(event.call, bound):
+                    typed = self._single(scope, target.base)
                     if typed is not None:
                         yield Use(
-                            name, "call", base, typed, scope, event.line, event.cond,
-                            event.caught, event.call,
+                            target.name, "read" if call is None else "call", target.base, typed,
+                            scope, event.line, event.cond, event.caught, call, target.delegated,
                         )  # fmt: skip
 
     def _single(self, scope: Scope, base: Expr) -> Typed | None:
@@ -345,14 +395,19 @@ class View:
 
     @cached_property
     def wrappers(self) -> list[Wrapper]:
-        """Every backend that hands at least one hook of its own name to a backend it holds."""
+        """Every backend that hands at least one hook of its own name to a backend it holds.
+
+        So is one that declares where it routes hooks to.
+        """
         found: list[Wrapper] = []
         for klass in self.backends:
             wrapper = Wrapper(klass, self.types.held(klass))
             if not wrapper.held:
                 continue
             wrapper.delegations = list(self._delegations(wrapper))
-            if any(d.name == d.scope.function.name and d.call for d in wrapper.delegations):
+            if declares_routes(klass) or any(
+                d.name == d.scope.function.name and d.call for d in wrapper.delegations
+            ):
                 found.append(wrapper)
         return found
 
@@ -371,28 +426,20 @@ class View:
             if member.owner is wrapper.klass.root:
                 continue
             scope = self.types.scope(member.owner, member.function)
-            bound: dict[str, tuple[Expr, str, bool]] = {}
+            bound: dict[str, list[Target]] = {}
             for event in member.function.events:
                 if isinstance(event, Bind):
-                    target = _method_value(event.value)
+                    target = method_value(event.value)
                     if target is not None:
-                        probing = isinstance(event.value, Call)
-                        bound[event.name] = (*target, probing)
+                        bound[event.name] = [target]
                 elif isinstance(event, CallEvent):
-                    func = event.call.func
-                    optional = event.caught
-                    if isinstance(func, Attr):
-                        base, name = func.value, func.name
-                    elif isinstance(func, Name) and func.id in bound:
-                        base, name, probing = bound[func.id]
-                        optional |= probing
-                    else:
-                        continue
-                    attrs = self.provenance(wrapper, base, scope)
-                    if attrs:
-                        yield Delegation(
-                            name, attrs, base, scope, event.line, event.cond, event.call, optional
-                        )
+                    for target, call in asked_by(event.call, bound):
+                        attrs = self.provenance(wrapper, target.base, scope)
+                        if attrs:
+                            yield Delegation(
+                                target.name, attrs, target.base, scope, event.line, event.cond,
+                                call, event.caught or target.probed, target.delegated,
+                            )  # fmt: skip
                 elif isinstance(event, Read):
                     attrs = self.provenance(wrapper, event.value, scope)
                     if attrs:
@@ -498,7 +545,9 @@ class View:
             return self.provenance(wrapper, inner, scope, depth + 1)
 
         if isinstance(expr, Attr) and expr.value == Name(scope.receiver):
-            return frozenset([expr.name]) if expr.name in wrapper.held else frozenset()
+            if expr.name in wrapper.held:
+                return frozenset([expr.name])
+            return self._given_by(wrapper, expr.name, "property", depth)
         if isinstance(expr, Name):
             return _union(again(b.value) for b in scope.binds.get(expr.id, ()))
         if isinstance(expr, Item):
@@ -509,14 +558,19 @@ class View:
             return again(expr.then) | again(expr.other)
         if isinstance(expr, Call) and isinstance(expr.func, Attr):
             if expr.func.value == Name(scope.receiver):
-                member = wrapper.klass.method(expr.func.name)
-                if member is not None and member.function is not None:
-                    inner = self.types.scope(member.owner, member.function)
-                    return _union(
-                        self.provenance(wrapper, event.value, inner, depth + 1)
-                        for event in member.function.returned
-                    )
+                return self._given_by(wrapper, expr.func.name, "method", depth)
         return frozenset()
+
+    def _given_by(self, wrapper: Wrapper, name: str, kind: str, depth: int) -> frozenset[str]:
+        """The held attributes that a method or property of the wrapper returns."""
+        member = wrapper.klass.method(name)
+        if member is None or member.function is None or kind_of(member.function) != kind:
+            return frozenset()
+        inner = self.types.scope(member.owner, member.function)
+        return _union(
+            self.provenance(wrapper, event.value, inner, depth + 1)
+            for event in member.function.returned
+        )
 
     def callers_of(self, klass: Klass, name: str) -> list[Use]:
         """Outer uses of ``name`` that an instance of ``klass`` can reach."""
@@ -585,6 +639,11 @@ def _asks(path: list[Expr]) -> bool:
     return any(w in repr(part) for part in path for w in ("isinstance", "hasattr", "getattr"))
 
 
+def _chosen_by_name(path: list[Expr]) -> bool:
+    """Whether a condition on the way compares with a text, such as the name of a backend."""
+    return any(f"Const(text={quote}" in repr(part) for part in path for quote in ("\"'", "'\""))
+
+
 def _shared(a: str, b: str) -> str:
     """The folder that two files share, with its slash."""
     shared: list[str] = []
@@ -600,20 +659,6 @@ def _union(parts: Iterator[frozenset[str]]) -> frozenset[str]:
     for part in parts:
         result |= part
     return result
-
-
-def _method_value(value: Expr) -> tuple[Expr, str] | None:
-    """``(x, "hook")`` for ``x.hook`` and ``getattr(x, "hook"[, default])``."""
-    if isinstance(value, Attr):
-        return value.value, value.name
-    if (
-        isinstance(value, Call)
-        and value.func == Name("getattr")
-        and len(value.args) >= 2
-        and isinstance(value.args[1], Const)
-    ):
-        return value.args[0], value.args[1].text[1:-1]
-    return None
 
 
 def _constant_return(member: Member) -> bool | None:

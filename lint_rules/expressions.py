@@ -47,7 +47,7 @@ _COMPARISONS = {
     cst.GreaterThan: ">",
     cst.GreaterThanEqual: ">=",
 }
-_PROBES = frozenset({"hasattr", "getattr", "setattr"})
+_PROBES = frozenset({"hasattr", "getattr", "setattr", "exposes"})
 _CONSTANTS: dict[str, Expr] = {name: Const(name) for name in CONSTANT_NAMES}
 _CARRIERS = (
     cst.Element,
@@ -127,6 +127,7 @@ class Expressions:
             cst.List: self._sequence,
             cst.Tuple: self._sequence,
             cst.Set: self._sequence,
+            cst.Dict: self._dict,
             cst.ListComp: self._comprehension,
             cst.SetComp: self._comprehension,
             cst.GeneratorExp: self._comprehension,
@@ -158,8 +159,11 @@ class Expressions:
 
     def _call(self, node: cst.Call) -> Expr:
         func = node.func
-        if isinstance(func, cst.Name) and func.value in _PROBES:
-            probe = self._probe(func.value, node)
+        name = func.value if isinstance(func, cst.Name) else ""
+        if isinstance(func, cst.Attribute) and func.attr.value == "exposes":
+            name = "exposes"
+        if name in _PROBES:
+            probe = self._probe("hasattr" if name == "exposes" else name, node)
             if probe is not None:
                 return probe
         target = self._callee(func)
@@ -273,6 +277,15 @@ class Expressions:
 
     def _sequence(self, node: cst.List | cst.Tuple | cst.Set) -> Expr:
         return Seq(tuple(self.expr(element.value) for element in node.elements))
+
+    def _dict(self, node: cst.Dict) -> Expr:
+        values: list[Expr] = []
+        for element in node.elements:
+            if isinstance(element, cst.DictElement):
+                self.expr(element.key)
+            values.append(self.expr(element.value))
+        self.opaque += 1
+        return Opaque(self.opaque, tuple(values))
 
     def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> Expr:
         cond = self.scope.cond

@@ -41,6 +41,7 @@ from lint_rules.syntax import (
     handler_names,
     parameters,
 )
+from mla_guard.routes import ROUTES
 
 __all__ = ["extract"]
 
@@ -160,6 +161,20 @@ def _is_type_checking(test: cst.BaseExpression) -> bool:
     return dotted_name(test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
+def _source(node: cst.BaseExpression) -> Const:
+    return Const(cst.Module([]).code_for_node(node))
+
+
+def _dicts(call: cst.Call) -> Call:
+    """A call with those of its keywords whose values are dicts, as their source."""
+    keywords = (
+        (argument.keyword.value, _source(argument.value))
+        for argument in call.args
+        if argument.keyword is not None and isinstance(argument.value, cst.Dict)
+    )
+    return Call(Name(dotted_name(call.func)), (), tuple(keywords))
+
+
 class _Extractor(Expressions):
     def __init__(self, path: str, lines: _Cursor | _Positions) -> None:
         super().__init__()
@@ -269,6 +284,9 @@ class _Extractor(Expressions):
 
     def _class(self, node: cst.ClassDef, inside: tuple[str, ...]) -> None:
         decorators = self._decorators(node.decorators)
+        marks = tuple(
+            _dicts(d.decorator) for d in node.decorators if isinstance(d.decorator, cst.Call)
+        )
         line = self.line = self.lines.line(node)
         bases = tuple(
             base
@@ -280,18 +298,18 @@ class _Extractor(Expressions):
         qualified = (*inside, node.name.value)
         index = len(self.classes)
 
-        def member(body: Sequence[cst.CSTNode]) -> None:
+        def member(body: Sequence[cst.CSTNode], conditional: bool = False) -> None:
             for statement in body:
                 if isinstance(statement, cst.SimpleStatementLine):
                     self.line = self.lines.line(statement)
                     for small in statement.body:
                         self._class_small(small, attrs)
                 elif isinstance(statement, cst.FunctionDef):
-                    methods.append(self._function(statement))
+                    methods.append(self._function(statement, conditional))
                 elif isinstance(statement, cst.ClassDef):
                     self._class(statement, qualified)
                 else:
-                    self._clauses(statement, member)
+                    self._clauses(statement, lambda b: member(b, True))
 
         if isinstance(node.body, cst.IndentedBlock):
             member(node.body.body)
@@ -300,27 +318,32 @@ class _Extractor(Expressions):
                 self._class_small(small, attrs)
         self.classes.insert(
             index,
-            ClassFacts(".".join(qualified), line, bases, decorators, tuple(attrs), tuple(methods)),
+            ClassFacts(
+                ".".join(qualified), line, bases, decorators, tuple(attrs), tuple(methods), marks
+            ),
         )
 
     def _class_small(self, small: cst.CSTNode, attrs: list[ClassAttr]) -> None:
         if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
-            value = self.expr(small.value) if small.value is not None else None
+            name = small.target.value
             attrs.append(
                 ClassAttr(
-                    small.target.value,
+                    name,
                     self.line,
-                    value,
+                    self._class_value(name, small.value) if small.value is not None else None,
                     annotation_names(small.annotation.annotation),
                 )
             )
         elif isinstance(small, cst.Assign):
-            value = self.expr(small.value)
-            for target in small.targets:
-                if isinstance(target.target, cst.Name):
-                    attrs.append(ClassAttr(target.target.value, self.line, value))
+            names = [t.target.value for t in small.targets if isinstance(t.target, cst.Name)]
+            value = self._class_value(names[0] if names else "", small.value)
+            attrs += [ClassAttr(name, self.line, value) for name in names]
         elif isinstance(small, (cst.Import, cst.ImportFrom)):
             self._import(small)
+
+    def _class_value(self, name: str, value: cst.BaseExpression) -> Expr:
+        """What a name in a class body is; of declared routes, the source of the whole literal."""
+        return _source(value) if name == ROUTES else self.expr(value)
 
     def _decorators(self, decorators: Sequence[cst.Decorator]) -> tuple[str, ...]:
         return tuple(name for name, _ in self._marks(decorators))
@@ -342,7 +365,7 @@ class _Extractor(Expressions):
 
     # Functions.
 
-    def _function(self, node: cst.FunctionDef) -> Function:
+    def _function(self, node: cst.FunctionDef, conditional: bool = False) -> Function:
         marks = self._marks(node.decorators)
         line = self.line = self.lines.line(node)
         outer, self.scope = self.scope, Scope()
@@ -361,6 +384,7 @@ class _Extractor(Expressions):
             tuple(scope.conditions),
             scope.generator,
             tuple(call for _, call in marks if call is not None),
+            conditional,
         )
 
     def _block(self, body: cst.CSTNode) -> int:

@@ -39,6 +39,7 @@ __all__ = [
     "Seq",
     "Write",
     "dotted",
+    "last_name",
     "roots_of",
 ]
 
@@ -63,7 +64,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag="(", gc=False):
 
 
 class Const(msgspec.Struct, frozen=True, array_like=True, tag="k", gc=False):
-    """A literal; ``text`` is its ``repr``."""
+    """A literal; ``text`` is its ``repr``, of a dict its source."""
 
     text: str
 
@@ -106,9 +107,10 @@ class Item(msgspec.Struct, frozen=True, array_like=True, tag="i", gc=False):
 
 
 class Opaque(msgspec.Struct, frozen=True, array_like=True, tag="?", gc=False):
-    """Something not modelled; ``key`` keeps two of them apart."""
+    """Something not modelled; ``key`` keeps two of them apart, ``values`` are those of a dict."""
 
     key: int
+    values: tuple[Expr, ...] = ()
 
 
 Expr: TypeAlias = (
@@ -181,6 +183,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     returned) or ``"code"``. ``conditions`` holds ``(parent index, expression, fatal)``; index -1 is
     the empty condition, and *fatal* says that an exception is raised where it does not hold.
     ``decorators`` are dotted names; ``marks`` are those of them that are calls, arguments included.
+    ``conditional`` says that the definition stands in an ``if`` or ``try`` of its class body.
     """
 
     name: str
@@ -193,6 +196,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     conditions: tuple[tuple[int, Expr, bool], ...]
     generator: bool = False
     marks: tuple[Call, ...] = ()
+    conditional: bool = False
 
     @cached_property
     def calls(self) -> tuple[CallEvent, ...]:
@@ -221,7 +225,10 @@ class ClassAttr(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ClassFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A class; ``qualname`` is dotted inside the file, ``bases`` are dotted names or empty."""
+    """A class; ``qualname`` is dotted inside the file, ``bases`` are dotted names or empty.
+
+    ``marks`` are the decorators that are calls, with those of their keywords that are dicts.
+    """
 
     qualname: str
     line: int
@@ -229,6 +236,7 @@ class ClassFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     decorators: tuple[str, ...]
     attrs: tuple[ClassAttr, ...]
     methods: tuple[Function, ...]
+    marks: tuple[Call, ...] = ()
 
 
 class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -264,6 +272,13 @@ def dotted(expr: Expr) -> str:
     if not isinstance(expr, Name):
         return ""
     return ".".join([expr.id, *reversed(parts)])
+
+
+def last_name(expr: Expr) -> str:
+    """What a called expression is called by: ``f`` for ``f`` and for ``module.f``."""
+    if isinstance(expr, Name):
+        return expr.id
+    return expr.name if isinstance(expr, Attr) else ""
 
 
 def roots_of(expr: Expr) -> str:

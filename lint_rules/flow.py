@@ -420,6 +420,12 @@ class Flow:
                         property_, {}, inner, (*chain, property_), wanted, touching, seen
                     )
             elif isinstance(event, CallEvent) and not event.caught:
+                func = event.call.func
+                if isinstance(func, Attr) and func.name in wanted:
+                    if frame.substituted(func.value) == SELF:
+                        yield Reading(
+                            func.name, way(event.cond), member.owner, function, event.line, chain
+                        )
                 target, arguments = self._called(event.call, member, frame)
                 if target is None or target.function is None:
                     continue

@@ -9,6 +9,7 @@ from lint_rules.conditions import atoms, formula
 from lint_rules.exposure import Exposure, View, Wrapper, constant_of
 from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.routed import declares_routes, routes_of
 from lint_rules.uses import Use
 from mla_guard.drift import Call as Arguments
 from mla_guard.drift import binding_errors
@@ -64,7 +65,7 @@ def is_guarded(use: Use) -> bool:
     """Whether the use is a probe, or happens only after one for the same name."""
     if use.kind == "probe" or use.caught:
         return True
-    if use.call is not None and isinstance(use.call.func, Name):
+    if use.call is not None and isinstance(use.call.func, Name) and not use.delegated:
         return True
     asked: Expr = Call(Name("hasattr"), (use.base, Const(repr(use.name))))
     return any(asked in atoms(formula(part)) for part in use.scope.path_of(use.cond))
@@ -88,7 +89,10 @@ def gaps(view: View) -> Iterator[Gap]:
         if not wrapper.composes:
             continue
         strange = foreign(view, wrapper)
+        routed = declares_routes(wrapper.klass)
         for name in sorted(view.uses):
+            if routed and _has_routes(view, wrapper, name):
+                continue
             gap = _gap(view, wrapper, name, strange)
             if gap is not None:
                 found[wrapper.klass, name] = gap
@@ -106,6 +110,10 @@ class Foreign:
     """
 
     protocols: frozenset[frozenset[str]]
+
+    def covers(self, lineages: frozenset[str]) -> bool:
+        """Whether all of ``lineages`` belong to one such leaf."""
+        return any(lineages <= protocol for protocol in self.protocols)
 
     def excludes(self, klass: Klass) -> bool:
         """Whether ``klass`` belongs to such a leaf."""
@@ -135,7 +143,13 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     exposure = view.exposure(klass, name)
     if exposure.kind in {"own", "dynamic"} or any(name in w.held for w in view.wrappers):
         return None
-    uses = [u for u in view.callers_of(klass, name) if u.scope.path not in view.defining]
+    uses = [
+        u
+        for u in view.callers_of(klass, name)
+        if u.scope.path not in view.defining
+        and not (u.scope.klass is not None and view.is_helper(u.scope.klass))
+        and not view.unwrapped(u, wrapper)
+    ]
     implementers = view.implementers(wrapper, name) if uses else []
     if not implementers:
         return None
@@ -143,6 +157,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         w
         for w in view.wrappers
         if w.composes
+        and w.klass.root is klass.root
         and not _related(view, w.klass, klass)
         and view.exposure(w.klass, name).kind == "own"
         and _for_all(w, name)
@@ -158,7 +173,8 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         return None
     protocol = _lineages(leaves)
     lineages = len(protocol)
-    if any(protocol <= other for other in strange.protocols):
+    uses = [u for u in uses if not strange.covers(_addressed(view, [u], leaves) or protocol)]
+    if not uses or strange.covers(protocol):
         return None
     if exposure.kind == "default" and _answered(view, wrapper, name, exposure):
         return None
@@ -169,13 +185,34 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     definers = [
         k for k in leaves if name in k.own or any(k is o for o, _, _ in k.stored.get(name, ()))
     ]
+    # a protocol is what one file asks of several backends, each of which has all that it asks
+    widest = max(len(_addressed(view, [u], leaves)) for u in uses)
+    defined = max(
+        sum(view.addressed(k, path) for k in definers) for path in {u.scope.path for u in uses}
+    )
     if (
         (siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)))
-        or lineages >= _LINEAGES
-        or (len(probing) > 1 and len(definers) > 1)
+        or widest >= _LINEAGES
+        or (len(probing) > 1 and defined > 1)
     ):
         return gap
     return None
+
+
+def _has_routes(view: View, wrapper: Wrapper, name: str) -> bool:
+    """Whether the declared routes, or that there is none for it, settle what becomes of a name."""
+    root = wrapper.klass.root
+    return (
+        name in routes_of(wrapper.klass)
+        or (root is not None and name in root.members)
+        or any(k.method(name) is not None for k in wrapper.inner(view))
+    )
+
+
+def _addressed(view: View, uses: Iterable[Use], leaves: Iterable[Klass]) -> frozenset[str]:
+    """The lineages of those leaves that have all that the files of some uses ask of a backend."""
+    paths = {u.scope.path for u in uses}
+    return _lineages(k for k in leaves if any(view.addressed(k, path) for path in paths))
 
 
 def _related(view: View, a: Klass, b: Klass) -> bool:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
 from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
-from lint_rules.link import Klass, Member, Project, kind_of
+from lint_rules.link import Klass, Member, Project, kind_of, shape
 from lint_rules.places import Places
+from lint_rules.siblings import Refusal, refusals
+from lint_rules.uses import Use
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
+from mla_guard.dropping import reduced
 
 __all__ = ["Judge"]
 
@@ -60,6 +64,22 @@ class Judge:
     @cached_property
     def gaps(self) -> list[Gap]:
         return list(gaps(self.view))
+
+    @cached_property
+    def refusals(self) -> dict[Member, Refusal]:
+        """Undeclared hooks of companions that do not take what code outside passes to them."""
+        found: dict[Member, Refusal] = {}
+        for root in self.companion_roots:
+            family = self.project.family(root)
+            outside = [
+                scope
+                for scope in self.view.types.scopes()
+                if scope.path not in self.view.defining
+                and (scope.klass is None or scope.klass.root is None)
+            ]
+            for refusal in refusals(family, outside):
+                found.setdefault(refusal.member, refusal)
+        return found
 
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:
         """Whether the wrapper ``klass`` was evidently not written for such as ``inner``."""
@@ -110,6 +130,21 @@ class Judge:
             and not name.startswith("_")
         ]
 
+    def refused(self, use: Use, klass: Klass, member: Member) -> tuple[str, ...]:
+        """Why ``member``, as a ``klass`` has it, does not accept the call of ``use``."""
+        assert use.call is not None
+        assert member.function is not None
+        call, mine = arguments(use.call), shape(member.function)
+        errors = binding_errors(mine, call)
+        if errors and use.delegated:
+            promises = [
+                (shape(m.function), optional_arguments(m.function))
+                for k in klass.mro
+                if (m := k.own.get(use.name)) is not None and m.function is not None
+            ]
+            return () if reduced(mine, call, promises) is not None else errors
+        return errors
+
     def calls_between(
         self, override: Member, promise: Shape, mine: Shape
     ) -> list[tuple[str, int, Call]]:
@@ -123,7 +158,9 @@ class Judge:
                 continue
             if use.call is not None and any(use.admits(k, self.view) for k in below):
                 call = arguments(use.call)
-                if _breaks(promise, mine, call):
+                if use.delegated and not self.refused(use, klass, override):
+                    continue
+                if _breaks(promise, mine, call) and not self._meant_elsewhere(call, override):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:
             for method in k.own.values():
@@ -138,6 +175,15 @@ class Judge:
                             if _breaks(promise, mine, call):
                                 found.append((k.path, event.line, call))
         return found
+
+    def _meant_elsewhere(self, call: Call, override: Member) -> bool:
+        """Whether a call has a keyword that methods of other classes of the family name alone."""
+        root = override.owner.root
+        if root is None or not call.keywords:
+            return False
+        known = {name for k in override.owner.mro for name in k.parameters}
+        others = {name for k in root.descendants for name in k.parameters}
+        return bool(set(call.keywords) & (others - known))
 
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""

@@ -8,15 +8,19 @@ from functools import cached_property
 
 from lint_rules.facts import (
     Attr,
+    CallEvent,
     ClassAttr,
     ClassFacts,
+    Const,
     Expr,
     FileFacts,
     Function,
     IfElse,
     Import,
+    Item,
     Name,
     Or,
+    Seq,
     Write,
     dotted,
 )
@@ -55,7 +59,10 @@ def shape(function: Function) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A method, property or class attribute where it is defined."""
+    """A method, property or class attribute where it is defined.
+
+    A class attribute that is another class's function (``m = Other.m``) has both.
+    """
 
     owner: Klass
     name: str
@@ -64,7 +71,7 @@ class Member:
 
     @property
     def line(self) -> int:
-        item = self.function or self.attr
+        item = self.attr or self.function
         return item.line if item is not None else self.owner.line
 
     @property
@@ -74,12 +81,17 @@ class Member:
 
 @dataclass(eq=False)
 class Klass:
-    """A class of the project. Two classes of one name in two files are two objects."""
+    """A class of the project. Two classes of one name in two files are two objects.
+
+    ``alternatives`` are what a conditional import can put in the place of one of its ``bases``.
+    """
 
     facts: ClassFacts
     path: str
     bases: list[Klass] = field(default_factory=list)
+    alternatives: list[Klass] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
+    borrowed: dict[str, Member] = field(default_factory=dict)
     children: list[Klass] = field(default_factory=list)
     mro: tuple[Klass, ...] = ()
     root: Klass | None = None
@@ -105,7 +117,9 @@ class Klass:
         found: dict[str, Member] = {}
         for attr in self.facts.attrs:
             if attr.value is not None:
-                found[attr.name] = Member(self, attr.name, attr=attr)
+                lender = self.borrowed.get(attr.name)
+                function = lender.function if lender is not None else None
+                found[attr.name] = Member(self, attr.name, function, attr)
         for method in self.facts.methods:
             if kind_of(method) != "setter":
                 found[method.name] = Member(self, method.name, function=method)
@@ -139,12 +153,29 @@ class Klass:
         """Every ``self.name = ...`` in any method of the MRO."""
         found: dict[str, list[tuple[Klass, Function, Write]]] = {}
         for klass in self.mro:
-            for method in klass.facts.methods:
-                receiver = method.params[0].name if method.params else ""
-                for event in method.writes:
-                    if event.target == Name(receiver):
-                        found.setdefault(event.name, []).append((klass, method, event))
+            for method, write in klass._stores:
+                found.setdefault(write.name, []).append((klass, method, write))
         return found
+
+    @cached_property
+    def _stores(self) -> list[tuple[Function, Write]]:
+        """Every ``self.name = ...`` in a method that the class itself defines."""
+        found: list[tuple[Function, Write]] = []
+        for method in self.facts.methods:
+            receiver = Name(method.params[0].name if method.params else "")
+            for event in method.events:
+                if type(event) is Write:
+                    if event.target == receiver:
+                        found.append((method, event))
+                elif type(event) is CallEvent:
+                    for name in _named_in_turn(event, method, receiver) or ():
+                        found.append((method, Write(receiver, name, None, event.line, event.cond)))
+        return found
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The names of all parameters of the methods that the class itself defines."""
+        return frozenset(p.name for method in self.facts.methods for p in method.params)
 
     @property
     def complete(self) -> bool:
@@ -159,7 +190,8 @@ class Klass:
             for event in method.calls:
                 func, args = event.call.func, event.call.args
                 if func == Name("setattr") and args and args[0] == receiver:
-                    return True
+                    if _named_in_turn(event, method, args[0]) is None:
+                        return True
                 if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
                     return True
         return False
@@ -184,10 +216,17 @@ class Project:
     """Facts linked into classes; names resolve as Python would import them.
 
     ``roots`` are the simple or dotted names of base classes; every class of such a name that some
-    other class of the project derives from is the root of a family.
+    other class of the project derives from is the root of a family; below a second such class, a
+    family of its own begins. Each of ``pairs`` names two classes that stand in for each other: a
+    family whose root is the first of them.
     """
 
-    def __init__(self, files: Iterable[FileFacts], roots: Sequence[str]) -> None:
+    def __init__(
+        self,
+        files: Iterable[FileFacts],
+        roots: Sequence[str],
+        pairs: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.files = {facts.path: facts for facts in files if not facts.error}
         self._by_stem: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         for path in self.files:
@@ -216,6 +255,17 @@ class Project:
             self.functions[path] = {f.name: f for f in facts.functions}
         self._resolved: dict[tuple[str, str], list[Klass]] = {}
         self._link(roots)
+        self.stand_ins = [pair for names in pairs if (pair := self._stand_ins(*names))]
+
+    def _stand_ins(self, *names: str) -> tuple[Klass, Klass] | None:
+        """The classes of a pair, made a family; None where one is not, or belongs to another."""
+        classes = [k for k in self.classes if k.qualname in names and k.root is None]
+        if sorted(k.qualname for k in classes) != sorted(names):
+            return None
+        first, other = sorted(classes, key=lambda k: names.index(k.qualname))
+        for klass in (first, *first.descendants, other, *other.descendants):
+            klass.root = klass.root or first
+        return first, other
 
     def _link(self, roots: Sequence[str]) -> None:
         for klass in self.classes:
@@ -223,24 +273,36 @@ class Project:
                 found = [k for k in self.resolve(klass.path, base) if k is not klass]
                 if found and not self._only_for_types(klass.path, base):
                     klass.bases.append(found[0])
+                    klass.alternatives += found[1:]
                     found[0].children.append(klass)
                 elif base.rpartition(".")[2] not in _PLAIN_BASES:
                     klass.unresolved.append(base)
         for klass in self.classes:
             klass.mro = _mro(klass)
+        for klass in self.classes:
+            klass.borrowed = self._borrowed(klass)
         simple = {name.rpartition(".")[2] for name in roots}
         self.roots = [
             k
             for k in self.classes
-            if k.name in simple
-            and any(_names(k, name) for name in roots)
-            and k.children
-            and not any(b.name in simple for b in k.mro[1:])
+            if k.name in simple and any(_names(k, name) for name in roots) and k.children
         ]
+        among = set(self.roots)
         for root in self.roots:
-            root.root = root
-            for klass in root.descendants:
-                klass.root = klass.root or root
+            for klass in (root, *root.descendants):
+                klass.root = next(k for k in klass.mro if k in among)
+
+    def _borrowed(self, klass: Klass) -> dict[str, Member]:
+        """The methods of unrelated classes that the class body takes over by assignment."""
+        found: dict[str, Member] = {}
+        for attr in klass.facts.attrs:
+            lender, _, name = dotted(attr.value).rpartition(".") if attr.value else ("", "", "")
+            for other in self.resolve(klass.path, lender) if lender else ():
+                for parent in other.mro if not klass.is_a(other) else ():
+                    for method in parent.facts.methods:
+                        if method.name == name and kind_of(method) == "method":
+                            found.setdefault(attr.name, Member(parent, name, function=method))
+        return found
 
     def family(self, root: Klass) -> list[Klass]:
         """The classes below ``root``, in file and line order."""
@@ -367,6 +429,28 @@ class Project:
     def is_module(self, path: str, name: str) -> bool:
         """Whether ``name`` was bound by an import of a module in the file ``path``."""
         return any(not entry.name for entry in self._imports.get(path, {}).get(name, ()))
+
+
+def _named_in_turn(event: CallEvent, method: Function, receiver: Name) -> list[str] | None:
+    """What ``setattr(self, name, value)`` stores where ``name`` runs through constants.
+
+    None where that cannot be known, an empty list for any other call.
+    """
+    if event.call.func != Name("setattr"):
+        return []
+    args = event.call.args
+    if len(args) != 3 or args[0] != receiver:
+        return []
+    binds = [e.value for e in method.binds if Name(e.name) == args[1]]
+    names: list[str] = []
+    for value in binds:
+        if not isinstance(value, Item) or not isinstance(value.value, Seq):
+            return None
+        for item in value.value.items:
+            if not isinstance(item, Const):
+                return None
+            names.append(item.text[1:-1])
+    return names or None
 
 
 def _alternatives(value: Expr) -> Iterator[str]:

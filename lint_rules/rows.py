@@ -17,8 +17,9 @@ class Row(msgspec.Struct, array_like=True, gc=False):
 
     ``identity`` is None where it proves nothing; ``content`` a
     digest of the bytes; ``headers`` are its classes with the words among their bases, ``renamings``
-    the names to which it gives another, with that one. ``hits`` are the names that stand in it, of
-    all those that were looked for; ``needles`` what it holds instances of ``asked`` in.
+    the names to which it gives another, with that one, ``eithers`` the pairs of classes of which
+    its functions return one or the other. ``hits`` are the names that stand in it, of all those
+    that were looked for; ``needles`` what it holds instances of ``asked`` in.
     """
 
     identity: Identity | None
@@ -26,6 +27,7 @@ class Row(msgspec.Struct, array_like=True, gc=False):
     marked: bool
     headers: tuple[tuple[str, tuple[str, ...]], ...]
     renamings: tuple[tuple[str, str], ...]
+    eithers: tuple[tuple[str, str], ...]
     hits: set[str] = set()
     asked: tuple[str, ...] = ()
     needles: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ def row_of(data: bytes, identity: Identity, content: bytes, marker: bytes) -> Ro
         marker in data,
         tuple(_headers(data)) if b"class" in data else (),
         tuple(dict.fromkeys(_renamings(data))),
+        tuple(dict.fromkeys(_eithers(data))),
     )
 
 
@@ -106,6 +109,22 @@ def _before(data: bytes, offset: int) -> str:
     """The word that ends at ``offset``, white space aside."""
     found = _LAST_WORD.search(data, data.rfind(b"\n", 0, offset) + 1, offset)
     return found.group(1).decode() if found is not None else ""
+
+
+_NAME = rb"[\"']?(?:\w+\.)*([A-Z]\w*)[\"']?"
+_EITHER = re.compile(
+    rb"->\s*[\"']?(?:Optional\[\s*)?(?:(?:typing\.)?Union\[\s*" + _NAME + rb"\s*,\s*" + _NAME
+    + rb"\s*(?:,\s*None\s*)?,?\s*\]|(?:\w+\.)*([A-Z]\w*)\s*\|\s*(?:\w+\.)*([A-Z]\w*)\b)"
+)  # fmt: skip
+
+
+def _eithers(data: bytes) -> Iterator[tuple[str, str]]:
+    """The two classes, by name, of each function that is annotated to return one or the other."""
+    if b"->" in data and (b"Union[" in data or b" | " in data):
+        for match in _EITHER.finditer(data):
+            first, second = (name.decode() for name in match.groups() if name is not None)
+            if first != second:
+                yield first, second
 
 
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

@@ -41,7 +41,7 @@ def read_project(
 ) -> tuple[Loaded, Judge]:
     """Link and prepare what ``library`` holds."""
     roots = (*BACKEND_ROOTS, *config.bases)
-    loaded = load(library, roots, COMPANION_ROOTS, progress=progress)
+    loaded = load(library, roots, COMPANION_ROOTS, config.stand_ins, progress=progress)
     _check_bases(config, loaded.project)
     simple = {name.rpartition(".")[2] for name in roots}
     backend_roots = [root for root in loaded.project.roots if root.name in simple]

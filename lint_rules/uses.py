@@ -19,7 +19,10 @@ UseKind = Literal["call", "probe", "read"]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A name that code outside the class asks of a backend."""
+    """A name that code outside the class asks of a backend.
+
+    ``delegated``: the guard's ``delegate`` makes the call, less what the contract lets it drop.
+    """
 
     name: str
     kind: UseKind
@@ -30,6 +33,7 @@ class Use:
     cond: int
     caught: bool
     call: Call | None = None
+    delegated: bool = False
 
     def admits(self, klass: Klass, view: View) -> bool:
         """Whether an instance of ``klass`` can reach this use, by the guards around it."""

@@ -18,6 +18,7 @@ from .errors import (
 from .guard import guard, guard_hierarchy, unguard_hierarchy
 
 if TYPE_CHECKING:
+    from .routes import Routes
     from .verification import Armed, Status, status, verify
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "HookCallError",
     "HookContractError",
     "HookContractWarning",
+    "Routes",
     "Status",
     "contract_of",
     "delegate",
@@ -51,6 +53,10 @@ def __getattr__(name: str) -> Any:
         from . import verification
 
         return getattr(verification, name)
+    if name == "Routes":
+        from . import routes
+
+        return routes.Routes
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -140,11 +140,9 @@ class ClassState:
 
         Only where a method of another name does so; else the class's own stand-in sees every call.
         """
+        awaited = {name for record in self.records.values() for name in record.awaited()}
         wanted = {
-            (state_of(owner), name)
-            for record in self.records.values()
-            for name in record.awaited()
-            for owner in passed_by(self.cls, name)
+            (state_of(owner), name) for name in awaited for owner in passed_by(self.cls, name)
         }
         changed = wanted ^ self._borrowing
         for state, name in changed:

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from .contract import (
     BORROWED,
@@ -19,6 +19,7 @@ from .contract import (
     only_raises,
     plain,
 )
+from .routes import Combination
 
 __all__ = [
     "MISSING",
@@ -35,7 +36,6 @@ __all__ = [
 ]
 
 MISSING: Any = object()
-Combination = Literal["any", "all", "same"]
 
 
 class Terms(NamedTuple):

@@ -293,6 +293,7 @@ def at_name(place: Place, name: str) -> Place:
 _NOT_IN_ONE_RAISE = ("STORE", "POP_TOP", "JUMP", "POP_JUMP", "FOR_ITER", "YIELD", "RETURN_V")
 
 
+@functools.lru_cache(maxsize=4096)
 def only_raises(code: CodeType) -> bool:
     """Whether a body is one ``raise`` (after its docstring)."""
     names = [instruction.opname for instruction in dis.get_instructions(code)]

@@ -5,22 +5,21 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from .book import MISSING, declarations, has_body, is_replaced, resolve
 from .caller import caller
-from .contract import Hook, at_name, attribute_shape, name_of, place_of
+from .contract import at_name, attribute_shape, name_of, place_of
 from .diagnostic import Diagnostic, Place
 from .drift import Call, Shape, binding_errors, drift, promised, shape_of
+from .dropping import Plan, reduced
 from .errors import HookAttributeError, HookCallError
 
 __all__ = ["delegate", "delegation_breach", "exposes", "forget_plans", "route"]
 
-Plan: TypeAlias = "tuple[tuple[int, ...], dict[int, str], frozenset[str]] | None"
-"""Positions passed on, positions passed by keyword, keywords dropped; None passes all as it is."""
-
-_PLANS: dict[str, dict[int, dict[int | tuple[object, ...], Plan]]] = {}
-"""By hook, class of the inner object (its id) and kind of call; laid out for a fast look-up."""
+_PLANS: dict[str, dict[int, dict[int | tuple[object, ...], Plan | None]]] = {}
+"""By hook, class of the inner object (its id) and kind of call, None where all is passed as it is;
+laid out for a fast look-up."""
 
 _KNOWN: dict[int, weakref.ref[type]] = {}
 
@@ -78,8 +77,10 @@ def route(inner: Any, hook: str, /) -> Callable[..., Any]:
     return bound
 
 
-def _declared(inner: Any, hook: str) -> list[Hook]:
-    return [declared for _, declared in declarations(type(inner)).get(hook, [])]
+def _promises(inner: Any, hook: str) -> list[tuple[Shape, tuple[str, ...]]]:
+    """The declarations of a hook: its shape, and what of it a wrapper may drop."""
+    declared = declarations(type(inner)).get(hook, [])
+    return [(promise.shape, promise.optional_arguments) for _, promise in declared]
 
 
 def _inner(inner: Any, hook: str) -> tuple[Shape | None, Place]:
@@ -133,12 +134,12 @@ def _fullest(shape: Shape) -> Call:
     return Call(len(by_position), keywords, names=tuple(p.name for p in by_position))
 
 
-def _decide(inner: Any, hook: str, positional: int, keywords: tuple[str, ...]) -> Plan:
+def _decide(inner: Any, hook: str, positional: int, keywords: tuple[str, ...]) -> Plan | None:
     shape, place = _inner(inner, hook)
     call = Call(positional, keywords)
-    plan: Plan = None
+    plan: Plan | None = None
     if shape is not None and (reasons := binding_errors(shape, call)):
-        plan = _reduced(shape, call, _declared(inner, hook))
+        plan = reduced(shape, call, _promises(inner, hook))
         if plan is None:
             raise HookCallError([_mismatch(inner, hook, shape, place, call, reasons)])
     if not is_replaced(inner, hook):
@@ -150,34 +151,6 @@ def _decide(inner: Any, hook: str, positional: int, keywords: tuple[str, ...]) -
     return plan
 
 
-def _reduced(shape: Shape, call: Call, declared: list[Hook]) -> Plan:
-    """The plan that drops what the contract lets a wrapper drop, or None where that is no help."""
-    mine = {p.name for p in shape}
-    for promise in declared:
-        if binding_errors(promise.shape, call):
-            continue
-        names = [p.name for p in promise.shape if p.kind <= 1][: call.positional]
-        droppable = set(promise.optional_arguments) - mine
-        dropped = frozenset(droppable.intersection(call.keywords))
-        kept: list[int] = []
-        by_keyword: dict[int, str] = {}
-        for index in range(call.positional):
-            name = names[index] if index < len(names) else None
-            if name in droppable:
-                continue
-            if name is not None and len(kept) < index:
-                by_keyword[index] = name
-            else:
-                kept.append(index)
-        left = Call(
-            len(kept),
-            (*(k for k in call.keywords if k not in dropped), *by_keyword.values()),
-        )
-        if not binding_errors(shape, left):
-            return tuple(kept), by_keyword, dropped
-    return None
-
-
 def delegation_breach(
     inner: Any, hook: str, call: Call, caller: str, place: Place
 ) -> Diagnostic | None:
@@ -185,7 +158,7 @@ def delegation_breach(
     shape, at = _inner(inner, hook)
     if shape is None or not (reasons := binding_errors(shape, call)):
         return None
-    if _reduced(shape, call, _declared(inner, hook)) is not None:
+    if reduced(shape, call, _promises(inner, hook)) is not None:
         return None
     return _mismatch(inner, hook, shape, at, call, reasons, (caller, place))
 

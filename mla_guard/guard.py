@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .book import ROOTS, Combination, Terms
+from .book import ROOTS, Terms
 from .contract import name_of
 from .mode import mode
+from .routes import Combination
 
 if TYPE_CHECKING:
     from pathlib import Path

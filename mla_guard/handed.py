@@ -8,13 +8,13 @@ what they find is known when an instance is there. What cannot be read is not th
 from __future__ import annotations
 
 import ast
-import inspect
 import weakref
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import NamedTuple
 
 from .drift import Call
+from .method_source import source_of
 
 __all__ = ["Handed", "handed"]
 
@@ -54,21 +54,13 @@ def _read(function: FunctionType) -> tuple[Handed, ...]:
     code = function.__code__
     if not {"super", "getattr", "delegate", "self"}.intersection(code.co_names + code.co_varnames):
         return ()
-    import textwrap
-
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
-        return ()
-    definition = tree.body[0]
-    if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)) or not code.co_argcount:
+    source = source_of(function)
+    if source is None or not code.co_argcount:
         return ()
     reader = _Reader(code.co_varnames[0])
-    indent = len(lines[0]) - len(lines[0].lstrip())
     return tuple(
-        found._replace(line=found.line + first - 1, column=found.column + indent)
-        for found in reader.block(definition.body)
+        found._replace(line=found.line + source.line, column=found.column + source.column)
+        for found in reader.block(source.definition.body)
     )
 
 

@@ -19,8 +19,10 @@ from .contract import (
     plain,
 )
 from .diagnostic import Diagnostic, Place, Related
-from .drift import Shape, binding_errors, drift, promised
+from .drift import Shape, binding_errors, promised
+from .dropping import drift_beyond
 from .handed import SUPER, handed
+from .routes import ROUTES
 from .words import call_mismatch, missing_hook, signature_drift
 
 __all__ = ["class_breaches", "class_place", "clauses_of", "contract_drift", "held_to"]
@@ -36,7 +38,7 @@ def class_place(cls: type) -> Place:
 
 
 def class_breaches(cls: type) -> list[Diagnostic]:
-    """Every breach of ``cls`` as the class of an instance: required hooks and signatures."""
+    """Every breach of ``cls`` as the class of an instance: required hooks, signatures, routes."""
     found: list[Diagnostic] = []
     for name, declared in declarations(cls).items():
         resolved = resolve(cls, name)
@@ -48,6 +50,10 @@ def class_breaches(cls: type) -> list[Diagnostic]:
         elif name not in _own_protocol(cls):
             found += _drifted(cls, name, owner, attribute, declared)
             found += _super_breaches(cls, name)
+    if hasattr(cls, ROUTES):
+        from .routed import class_breaches_of_routes  # few classes declare any
+
+        found += class_breaches_of_routes(cls)
     return found
 
 
@@ -197,17 +203,7 @@ def _drifted(
 
 def contract_drift(hook: Hook, override: Shape, *, variadic: bool) -> tuple[str, ...]:
     """How an override fails to accept what a hook promises, less what it may drop."""
-    promise = promised(hook.shape, variadic=variadic)
-    droppable = set(hook.optional_arguments) - {p.name for p in override}
-    if not droppable:
-        return drift(promise, override)
-    reasons = drift(tuple(p for p in promise if p.name not in droppable), override)
-    # Positions are said as the declaration has them, before anything is dropped.
-    said = drift(promise, override) if reasons else ()
-    allowed = tuple(
-        f"drops {what}{name!r}" for name in droppable for what in ("", "the keyword-only ")
-    )
-    return tuple(r for r in said if not r.startswith(allowed)) or reasons
+    return drift_beyond(promised(hook.shape, variadic=variadic), override, hook.optional_arguments)
 
 
 def _kind_reasons(attribute: Any, hook: Hook) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from .diagnostic import Diagnostic, Place
 from .drift import binding_errors
 from .handed import SUPER, Handed, handed
 from .judge import class_place
+from .routes import ROUTES
 from .words import call_mismatch, missing_delegate, unequal_flag, unexposed_hook
 
-__all__ = ["members", "tree_breaches", "within"]
+__all__ = ["family_members", "members", "tree_breaches", "within"]
 
 
 MOST_HELD = 1000
@@ -45,6 +46,11 @@ def members(instance: object) -> list[tuple[str, Any]]:
             break
         found.clear()
     return found
+
+
+def family_members(instance: object, value: object) -> list[Any]:
+    """What a value holds of an instance's own hierarchy: itself, or what is inside of it."""
+    return _held([value], tuple(root for root, _ in roots_of(type(instance))), 2)
 
 
 def _held(values: Iterable[Any], family: tuple[type, ...], depth: int) -> list[Any]:
@@ -121,10 +127,16 @@ def tree_breaches(wrapper: object, *, hook: str | None = None) -> list[Diagnosti
     """
     found: list[Diagnostic] = []
     for outer in (wrapper, *within(wrapper)):
+        has_routes = hasattr(type(outer), ROUTES)
         if inside := members(outer):
             found += _handed_on(outer, inside, hook if outer is wrapper else None)
-            found += _unexposed(outer, inside)
+            # Routes say of every hook whether it is passed on, those left to the base included.
+            found += [] if has_routes else _unexposed(outer, inside)
             found += _flags(outer, inside)
+        if has_routes:
+            from .routed import instance_breaches_of_routes  # few classes declare any
+
+            found += instance_breaches_of_routes(outer, [inner for _, inner in inside])
     return list({(d.code, d.message, d.place): d for d in found}.values())
 
 

@@ -8,6 +8,7 @@ from .diagnostic import Diagnostic, Place, Related
 from .drift import Call, Shape, format_shape
 
 __all__ = [
+    "broken_route",
     "call_mismatch",
     "missing_attribute",
     "missing_hook",
@@ -205,3 +206,10 @@ def unequal_flag(
         reasons=tuple(reasons),
         hint=f"Set {flag} in {wrapper}.__init__ from the wrapped backends.",
     )
+
+
+def broken_route(
+    *, symbol: str, place: Place, said: str, related: Iterable[Related], hint: str
+) -> Diagnostic:
+    """MLA304: the routes that a wrapper declares and its base, its code or its children differ."""
+    return Diagnostic("MLA304", "error", said, place, symbol, related=tuple(related), hint=hint)

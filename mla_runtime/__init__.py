@@ -16,6 +16,8 @@ from mla_runtime.cutedsl_mla import CuteDslMLABackend
 from mla_runtime.errors import HookRefusedError
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
 from mla_runtime.graph_recorder import GraphRecorder, ReboundTensorError
+from mla_runtime.hybrid_attn import HybridAttnBackend
+from mla_runtime.hybrid_linear import HybridLinearAttnBackend
 from mla_runtime.indices_updater import (
     FlashInferMLAIndicesUpdaterDecode,
     FlashInferMLAIndicesUpdaterPrefill,
@@ -23,6 +25,18 @@ from mla_runtime.indices_updater import (
 from mla_runtime.kernels.capability import KernelUnavailableError
 from mla_runtime.latent_heads import LatentHeads
 from mla_runtime.layer import MlaAttention
+from mla_runtime.linear.backend import LinearAttnBackend
+from mla_runtime.linear.gates import lightning_slopes
+from mla_runtime.linear.gdn import GDNAttnBackend
+from mla_runtime.linear.kda import KDAAttnBackend
+from mla_runtime.linear.layer import LinearAttentionLayer
+from mla_runtime.linear.lightning import LightningAttnBackend
+from mla_runtime.linear.state_pool import (
+    HybridReqToTokenPool,
+    LinearStatePool,
+    LinearStateShape,
+)
+from mla_runtime.micro_batches import split_batch
 from mla_runtime.mla_core import MlaCore, plan_form
 from mla_runtime.multi_step_draft import (
     CuteDslMLAMultiStepDraftBackend,
@@ -38,6 +52,7 @@ from mla_runtime.settings import EngineSettings
 from mla_runtime.tokenspeed_mla import TokenspeedMLABackend
 from mla_runtime.torch_mla import TorchMLABackend
 from mla_runtime.trtllm_mla import TRTLLMMLABackend
+from mla_runtime.two_batch_overlap import TboAttnBackend
 
 __all__ = [
     "AttentionBackend",
@@ -53,10 +68,20 @@ __all__ = [
     "FlashInferMhaChunkKVRunner",
     "ForwardBatch",
     "ForwardMode",
+    "GDNAttnBackend",
     "GraphRecorder",
     "HookRefusedError",
+    "HybridAttnBackend",
+    "HybridLinearAttnBackend",
+    "HybridReqToTokenPool",
+    "KDAAttnBackend",
     "KernelUnavailableError",
     "LatentHeads",
+    "LightningAttnBackend",
+    "LinearAttentionLayer",
+    "LinearAttnBackend",
+    "LinearStatePool",
+    "LinearStateShape",
     "MlaAttention",
     "MlaCore",
     "MlaKvPool",
@@ -67,6 +92,7 @@ __all__ = [
     "SlotAllocator",
     "TRTLLMMLABackend",
     "TRTLLMMLAMultiStepDraftBackend",
+    "TboAttnBackend",
     "TokenspeedMLABackend",
     "TokenspeedMLAMultiStepDraftBackend",
     "TorchMLABackend",
@@ -75,5 +101,7 @@ __all__ = [
     "captured_prefill",
     "create_backend",
     "create_draft_backend",
+    "lightning_slopes",
     "plan_form",
+    "split_batch",
 ]

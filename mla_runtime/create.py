@@ -9,6 +9,9 @@ import torch
 from mla_runtime.cutedsl_mla import CuteDslMLABackend
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
 from mla_runtime.kernels.capability import capability_of
+from mla_runtime.linear.gdn import GDNAttnBackend
+from mla_runtime.linear.kda import KDAAttnBackend
+from mla_runtime.linear.lightning import LightningAttnBackend
 from mla_runtime.multi_step_draft import (
     CuteDslMLAMultiStepDraftBackend,
     FlashInferMLAMultiStepDraftBackend,
@@ -22,11 +25,13 @@ from mla_runtime.trtllm_mla import TRTLLMMLABackend
 
 if TYPE_CHECKING:
     from mla_runtime.kernels.capability import Capability
+    from mla_runtime.linear.backend import LinearAttnBackend
     from mla_runtime.protocols import ModelRunnerLike
 
 __all__ = [
     "BACKENDS",
     "DRAFT_BACKENDS",
+    "LINEAR_BACKENDS",
     "choose_backend",
     "create_backend",
     "create_draft_backend",
@@ -41,6 +46,13 @@ BACKENDS: dict[str, type[FlashInferMLAAttnBackend]] = {
     "tokenspeed_mla": TokenspeedMLABackend,
 }
 """Every backend by the name under which SGLang configures it."""
+
+LINEAR_BACKENDS: dict[str, type[LinearAttnBackend]] = {
+    "lightning": LightningAttnBackend,
+    "gdn": GDNAttnBackend,
+    "kda": KDAAttnBackend,
+}
+"""Every linear backend by the kind of attention that it computes."""
 
 DRAFT_BACKENDS: dict[str, type[FlashInferMLAMultiStepDraftBackend]] = {
     "torch": TorchMLAMultiStepDraftBackend,

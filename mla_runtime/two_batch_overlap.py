@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mla_guard import delegate, exposes, verify
 from mla_runtime.base import AttentionBackend
 from mla_runtime.micro_batches import split_batch
-from mla_runtime.phase import Phase, phase_of
+from mla_runtime.phase import phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mla_guard import Routes
     from mla_runtime.attention_form import AttentionForm
     from mla_runtime.base import Output
+    from mla_runtime.phase import Phase
     from mla_runtime.protocols import ForwardBatchLike
 
 __all__ = ["TboAttnBackend"]
@@ -76,7 +77,7 @@ class TboAttnBackend(AttentionBackend):
         self.max_context_len = primary.max_context_len
         self.req_to_token_pool = primary.req_to_token_pool
         self.token_to_kv_pool = primary.token_to_kv_pool
-        self._split_graphs: set[tuple[Phase, int]] = set()
+        self._captured_in_halves: dict[tuple[Phase, int], bool] = {}
         verify(self)
 
     def _serving(self, forward_batch: ForwardBatchLike) -> AttentionBackend:
@@ -101,28 +102,24 @@ class TboAttnBackend(AttentionBackend):
         self, forward_batch: ForwardBatchLike, in_capture: bool = False
     ) -> None:
         """As the eager plan; the replay of a graph that was captured in halves splits its batch."""
-        for backend, batch in self._planned(forward_batch, self._parts(forward_batch, in_capture)):
+        graph = phase_of(forward_batch.forward_mode), forward_batch.batch_size
+        parts = forward_batch.tbo_children
+        if in_capture:
+            self._captured_in_halves[graph] = parts is not None
+        elif parts is None and self._captured_in_halves.get(graph, False):
+            parts = split_batch(forward_batch)
+        for backend, batch in self._planned(forward_batch, parts):
             backend.init_forward_metadata_out_graph(batch, in_capture)
 
     def init_forward_metadata_in_graph(self, forward_batch: ForwardBatchLike) -> None:
-        for backend, batch in self._planned(forward_batch, self._parts(forward_batch, False)):
+        for backend, batch in self._planned(forward_batch, forward_batch.tbo_children):
             backend.init_forward_metadata_in_graph(batch)
-
-    def _parts(
-        self, forward_batch: ForwardBatchLike, in_capture: bool
-    ) -> Sequence[ForwardBatchLike] | None:
-        graph = phase_of(forward_batch.forward_mode), forward_batch.batch_size
-        if forward_batch.tbo_children is not None:
-            if in_capture:
-                self._split_graphs.add(graph)
-            return forward_batch.tbo_children
-        return split_batch(forward_batch) if graph in self._split_graphs else None
 
     def init_cuda_graph_state(
         self, max_bs: int, max_num_tokens: int, kv_indices_buf: torch.Tensor | None = None
     ) -> None:
         """Everyone's own; ``kv_indices_buf`` is the primary's."""
-        self._split_graphs.clear()
+        self._captured_in_halves.clear()
         self.primary.init_cuda_graph_state(max_bs, max_num_tokens, kv_indices_buf)
         for child in self.children:
             child.init_cuda_graph_state(max_bs, max_num_tokens)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lint_rules.config import load_config
-from mla_guard.diagnostic import RULE_NAMES
+from mla_guard.diagnostic import LINT_RULES, RULE_NAMES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -53,7 +53,8 @@ def test_the_settings_shown_are_accepted(tmp_path: Path) -> None:
     text = settings.replace(', "sglang"', "")
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
     config = load_config([tmp_path / "python"])
-    assert config.select == ("MLA101", "MLA102", "MLA201", "MLA202", "MLA203")
+    assert config.select == tuple(c for c in LINT_RULES if c.startswith(("MLA1", "MLA2")))
+    assert config.stand_ins == (("Builtin", "Plugin"),)
     assert config.ignore == ("MLA102",)
 
 

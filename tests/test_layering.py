@@ -95,6 +95,10 @@ def test_the_linter_uses_the_contract_side_only() -> None:
         "mla_guard.contract",
         "mla_guard.diagnostic",
         "mla_guard.drift",
+        "mla_guard.dropping",
+        "mla_guard.route_breaches",
+        "mla_guard.routes",
+        "mla_guard.touched",
         "mla_guard.words",
     }
 

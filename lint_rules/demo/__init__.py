@@ -9,6 +9,6 @@ __all__ = ["DESCRIPTION", "ENGINE"]
 ENGINE = Path(__file__).parent / "engine"
 
 DESCRIPTION = """\
-A serving engine in miniature: a base class, five MLA backends, three wrappers and the code that
-calls them. It carries one of each fault that mla-guard knows, each modelled on a public incident;
-`mla-guard rule CODE` tells which."""
+A serving engine in miniature: a base class, six backends, four wrappers, three speculative workers
+and the code that calls them. It carries one of each fault that mla-guard knows, each modelled on a
+public incident; `mla-guard rule CODE` tells which."""

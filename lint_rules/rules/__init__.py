@@ -6,14 +6,21 @@ from collections.abc import Callable, Iterator
 
 from lint_rules.judge import Judge
 from lint_rules.rules import (
+    borrowed_method,
+    duplicate_hook,
     hook_call_mismatch,
     hook_signature_drift,
     over_promising_delegation,
     partial_parent_init,
+    removed_hook,
+    sibling_call_mismatch,
     skipped_parent_init,
+    stand_in_gap,
     unexposed_wrapper_attribute,
     unexposed_wrapper_hook,
     unguarded_attribute,
+    unimplemented_hook,
+    wrapper_route_drift,
 )
 from mla_guard.diagnostic import Diagnostic
 
@@ -22,10 +29,17 @@ __all__ = ["RULES"]
 RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA101": hook_signature_drift.check,
     "MLA102": hook_call_mismatch.check,
+    "MLA103": duplicate_hook.check,
+    "MLA104": sibling_call_mismatch.check,
     "MLA201": skipped_parent_init.check,
     "MLA202": unguarded_attribute.check,
     "MLA203": partial_parent_init.check,
+    "MLA204": borrowed_method.check,
     "MLA301": unexposed_wrapper_hook.check,
     "MLA302": unexposed_wrapper_attribute.check,
     "MLA303": over_promising_delegation.check,
+    "MLA304": wrapper_route_drift.check,
+    "MLA305": unimplemented_hook.check,
+    "MLA306": removed_hook.check,
+    "MLA307": stand_in_gap.check,
 }

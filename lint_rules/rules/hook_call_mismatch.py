@@ -27,6 +27,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             scope = judge.view.types.scope(klass, method)
             yield from _calls_to_parents(judge, klass, scope)
     yield from _constructions(judge)
+    yield from _factories(judge)
 
 
 def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
@@ -59,7 +60,7 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
         ):
             continue  # not written for such a backend, or for holding one of its own kind
-        errors = binding_errors(shape(member.function), call)
+        errors = judge.refused(use, klass, member)
         if not errors:
             binding += 1
         elif member not in failing:
@@ -111,7 +112,10 @@ def _refused(
 
 def _called_as(use: Use, name: str) -> str:
     assert use.call is not None
-    return use.call.func.id if isinstance(use.call.func, Name) else name
+    func = use.call.func
+    if isinstance(func, Attr) and use.delegated:
+        return func.name
+    return func.id if isinstance(func, Name) else name
 
 
 def _promised(klass: Klass, member: Member, call: Call) -> bool:
@@ -337,3 +341,80 @@ def _constructions(judge: Judge) -> Iterator[Diagnostic]:
                     tuple(f"{init.symbol} {reason}" for reason in errors),
                     "TypeError as soon as the backend is built.",
                 )
+
+
+def _factories(judge: Judge) -> Iterator[Diagnostic]:
+    """Calls of a class that a backend hands out, which some class of the family does not fit.
+
+    What is passed by position has to mean what the family's base calls it.
+    """
+    said: set[Member] = set()
+    for scope in judge.view.types.scopes():
+        for event in scope.function.calls:
+            if event.caught or not isinstance(event.call.func, (Name, Attr)):
+                continue
+            made = scope.class_typed(event.call.func)
+            if made is None:
+                continue
+            call = arguments(event.call)
+            for klass in judge.view.types.returned_classes:
+                init = klass.method("__init__")
+                promise = _promised_init(klass)
+                if init is None or init in said or promise is None or not made.holds(klass):
+                    continue
+                known = klass.complete or init.owner is klass
+                moved = _moved(init, promise, call) if known else ()
+                if moved:
+                    said.add(init)
+                    yield _misbuilt(judge, scope, event, init, promise, moved)
+
+
+def _promised_init(klass: Klass) -> Member | None:
+    """The constructor that the base class of a family declares for all of it."""
+    root = klass.root
+    declared = root.members.get("__init__") if root is not None and root is not klass else None
+    return declared if declared is not None and declared.function is not None else None
+
+
+def _moved(init: Member, promise: Member, call: Call) -> tuple[str, ...]:
+    assert init.function is not None
+    assert promise.function is not None
+    mine, theirs = shape(init.function), shape(promise.function)
+    if binding_errors(theirs, call) or binding_errors(mine, call):
+        return ()
+    names = {p.name for p in theirs}
+    return tuple(
+        f"{argument} lands in {parameter}"
+        for argument, parameter in misnamed_positionals(mine, call)
+        if argument in names
+    )
+
+
+def _misbuilt(
+    judge: Judge,
+    scope: Scope,
+    event: CallEvent,
+    init: Member,
+    promise: Member,
+    moved: tuple[str, ...],
+) -> Diagnostic:
+    assert init.function is not None
+    assert promise.function is not None
+    built = show(event.call.func)
+    return Diagnostic(
+        "MLA102",
+        "error",
+        f"{scope.symbol} builds whichever class {built} is by position, and of {init.symbol} "
+        + "; ".join(moved),
+        judge.places.member(init),
+        init.symbol,
+        (
+            judge.places.related(scope.path, event.line, built, f"{scope.symbol} builds it here"),
+            Related(
+                judge.places.member(promise),
+                f"{promise.symbol}{format_shape(shape(promise.function))} is the order for all",
+            ),
+        ),
+        tuple(f"{init.symbol} takes {format_shape(shape(init.function))}" for _ in moved[:1]),
+        "Take the parameters of the base class, in their order.",
+    )

@@ -96,6 +96,8 @@ def _diagnose(
     method = delegation.scope.symbol
     where = delegation.call.func
     target = where.name if isinstance(where, Attr) else name
+    if isinstance(where, Name) and delegation.delegated:
+        target = where.id
     return Diagnostic(
         "MLA303",
         "error",

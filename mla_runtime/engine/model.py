@@ -1,36 +1,48 @@
-"""A small DeepSeek-style model with random weights."""
+"""A small model with random weights: DeepSeek-style, or with linear attention between."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
 
+from mla_runtime.engine.linear_attention import LinearAttention
 from mla_runtime.layer import MlaAttention
 from mla_runtime.mla_core import MlaCore, plan_form
 
 if TYPE_CHECKING:
+    from mla_runtime.attention_form import AttentionForm
     from mla_runtime.base import AttentionBackend
     from mla_runtime.batch import ForwardBatch
-    from mla_runtime.pool import MlaKvPool
-    from mla_runtime.runner import MlaModelConfig
+    from mla_runtime.engine.options import EngineOptions
+    from mla_runtime.runner import ModelRunner
 
-__all__ = ["TinyModel"]
+__all__ = ["HIDDEN_SIZE", "VOCAB_SIZE", "ModelOutput", "TinyBlock", "TinyModel", "mla_attention"]
+
+HIDDEN_SIZE = 128
+VOCAB_SIZE = 512
+
+
+class ModelOutput(NamedTuple):
+    """``logits[T, vocab]``, the ``hidden[T, hidden_size]`` that they were read from, the form."""
+
+    logits: torch.Tensor
+    hidden: torch.Tensor
+    form: AttentionForm
 
 
 class TinyBlock(nn.Module):
     """Attention and a gated feed-forward layer, each behind a norm."""
 
-    def __init__(
-        self, attention: MlaAttention, hidden_size: int, dtype: torch.dtype, device: torch.device
-    ) -> None:
+    def __init__(self, attention: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__()
+        size = HIDDEN_SIZE
         self.attention = attention
-        self.attention_norm = nn.RMSNorm(hidden_size, eps=1e-6, dtype=dtype, device=device)
-        self.feed_forward_norm = nn.RMSNorm(hidden_size, eps=1e-6, dtype=dtype, device=device)
-        self.gate = nn.Linear(hidden_size, 4 * hidden_size, bias=False, dtype=dtype, device=device)
-        self.down = nn.Linear(2 * hidden_size, hidden_size, bias=False, dtype=dtype, device=device)
+        self.attention_norm = nn.RMSNorm(size, eps=1e-6, dtype=dtype, device=device)
+        self.feed_forward_norm = nn.RMSNorm(size, eps=1e-6, dtype=dtype, device=device)
+        self.gate = nn.Linear(size, 4 * size, bias=False, dtype=dtype, device=device)
+        self.down = nn.Linear(2 * size, size, bias=False, dtype=dtype, device=device)
 
     def feed_forward(self, hidden: torch.Tensor) -> torch.Tensor:
         gate, up = self.gate(self.feed_forward_norm(hidden)).chunk(2, dim=-1)
@@ -41,46 +53,55 @@ class TinyBlock(nn.Module):
 class TinyModel(nn.Module):
     """Token ids in, logits out; every attention layer over the same backend."""
 
-    def __init__(
-        self,
-        config: MlaModelConfig,
-        pool: MlaKvPool,
-        req_to_token: torch.Tensor,
-        *,
-        layers: int,
-        hidden_size: int,
-        vocab_size: int,
-        dtype: torch.dtype,
-        device: torch.device,
-        chunk_capacity: int,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, options: EngineOptions, runner: ModelRunner, chunk_capacity: int) -> None:
         super().__init__()
-        torch.manual_seed(seed)
-        self.req_to_token = req_to_token
+        torch.manual_seed(options.seed)
+        dtype, device = options.dtype, torch.device(options.device)
+        self.req_to_token = runner.req_to_token_pool.req_to_token
         self.chunk_capacity = chunk_capacity
-        self.embedding = nn.Embedding(vocab_size, hidden_size, dtype=dtype, device=device)
-        self.blocks = nn.ModuleList()
-        for layer_id in range(layers):
-            core = MlaCore(
-                config.absorbed_layer(layer_id), config.mha_layer(layer_id), pool, req_to_token
+        self.embedding = nn.Embedding(VOCAB_SIZE, HIDDEN_SIZE, dtype=dtype, device=device)
+        self.blocks = nn.ModuleList(
+            TinyBlock(
+                mla_attention(runner, layer_id)
+                if kind == "mla"
+                else LinearAttention(options, kind, layer_id, HIDDEN_SIZE),
+                dtype,
+                device,
             )
-            attention = MlaAttention(config, core, hidden_size, dtype=dtype, device=device)
-            self.blocks.append(TinyBlock(attention, hidden_size, dtype, device))
-        self.norm = nn.RMSNorm(hidden_size, eps=1e-6, dtype=dtype, device=device)
-        self.head = nn.Linear(hidden_size, vocab_size, bias=False, dtype=dtype, device=device)
+            for layer_id, kind in enumerate(options.kinds)
+        )
+        self.norm = nn.RMSNorm(HIDDEN_SIZE, eps=1e-6, dtype=dtype, device=device)
+        self.head = nn.Linear(HIDDEN_SIZE, VOCAB_SIZE, bias=False, dtype=dtype, device=device)
 
     def forward(
         self, tokens: torch.Tensor, forward_batch: ForwardBatch, backend: AttentionBackend
-    ) -> torch.Tensor:
-        """Logits ``[T, vocab]`` of ``tokens[T]``, the new tokens of a batch that is planned."""
-        form = plan_form(backend, forward_batch, self.req_to_token, self.chunk_capacity)
-        hidden = self.embedding(tokens)
+    ) -> ModelOutput:
+        """The output for ``tokens[T]``, the new tokens of a batch that is planned.
+
+        The micro-batches of a batch in two halves take turns layer by layer, so that both of
+        their plans are in use at once.
+        """
+        parts = [b for b in forward_batch.tbo_children or [forward_batch] if b.batch_size]
+        forms = [plan_form(backend, b, self.req_to_token, self.chunk_capacity) for b in parts]
+        counts = [b.out_cache_loc.shape[0] for b in parts]
+        hidden = list(self.embedding(tokens).split(counts))
         for block in self.blocks:
             assert isinstance(block, TinyBlock)
-            hidden = hidden + block.attention(
-                block.attention_norm(hidden), forward_batch, backend, form
-            )
-            hidden = block.feed_forward(hidden)
-        logits: torch.Tensor = self.head(self.norm(hidden))
-        return logits
+            for i, (part, form) in enumerate(zip(parts, forms, strict=True)):
+                normed = block.attention_norm(hidden[i])
+                attended = hidden[i] + block.attention(normed, part, backend, form)
+                hidden[i] = block.feed_forward(attended)
+        out = torch.cat(hidden)
+        return ModelOutput(self.head(self.norm(out)), out, forms[0])
+
+
+def mla_attention(runner: ModelRunner, layer_id: int) -> MlaAttention:
+    """An MLA layer of the tiny model's width."""
+    config, req_to_token = runner.model_config, runner.req_to_token_pool.req_to_token
+    core = MlaCore(
+        config.absorbed_layer(layer_id),
+        config.mha_layer(layer_id),
+        runner.token_to_kv_pool,
+        req_to_token,
+    )
+    return MlaAttention(config, core, HIDDEN_SIZE, dtype=runner.dtype, device=runner.device)

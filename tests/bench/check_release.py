@@ -15,9 +15,18 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.bench.measured import Run, median, run
+from tests.bench.measured import median, run
 from tests.field.wheels import unpacked
+
+
+class Checked(NamedTuple):
+    """One measured check: seconds, peak memory in MiB, and its findings."""
+
+    seconds: float
+    peak_mib: float
+    findings: list[dict[str, object]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,19 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         runs.append(done)
     seconds, peak = median(runs)
     print(f"median: {seconds:.2f} s, {peak:.0f} MiB")
-    counts = Counter((f["code"], f["severity"]) for f in json.loads(runs[-1].output))
+    counts = Counter((str(f["code"]), str(f["severity"])) for f in runs[-1].findings)
     for (code, severity), count in sorted(counts.items()):
         print(f"{code} {severity}: {count}")
     return 0
 
 
-def measure(sources: Path) -> Run:
+def measure(sources: Path) -> Checked:
     """Check ``sources`` cold, in a process of its own; a check that fails is an error."""
     command = [sys.executable, "-m", "mla_guard", "check", str(sources), "--output-format", "json"]
     done = run([*command, "--no-cache"], Path.cwd())
     if done.code not in (0, 1):
         raise RuntimeError(f"the check of {sources} exited with {done.code}")
-    return done
+    return Checked(done.seconds, done.peak_mib, json.loads(done.output))
 
 
 if __name__ == "__main__":

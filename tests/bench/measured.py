@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 __all__ = ["Run", "median", "run"]
 
@@ -50,7 +50,17 @@ def run(
         return Run(seconds, peak, process.returncode, output.read())
 
 
-def median(runs: Sequence[Run]) -> tuple[float, float]:
+class Measured(Protocol):
+    """What a run took."""
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def peak_mib(self) -> float: ...
+
+
+def median(runs: Sequence[Measured]) -> tuple[float, float]:
     """The medians of seconds and of MiB."""
     return (
         statistics.median(r.seconds for r in runs),

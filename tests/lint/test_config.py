@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from lint_rules.config import Config, ConfigError, expand_codes, load_config
 from mla_guard.diagnostic import LINT_RULES
+
+SEARCHED = f"(packages are looked for in {sys.prefix})"
 
 
 @pytest.fixture
@@ -43,6 +46,7 @@ def test_every_key_is_read(project: Path) -> None:
         """
         src = ["engine"]
         bases = ["AttnBase", "engine.attention.Other"]
+        stand-ins = ["Algorithm | PluginAlgorithm", "Table|Tree"]
         select = ["MLA1", "unguarded-attribute"]
         ignore = ["MLA102"]
         min-severity = "error"
@@ -52,7 +56,8 @@ def test_every_key_is_read(project: Path) -> None:
     assert load_config([project / "engine"]) == Config(
         src=(project / "engine",),
         bases=("AttnBase", "engine.attention.Other"),
-        select=("MLA101", "MLA102", "MLA202"),
+        stand_ins=(("Algorithm", "PluginAlgorithm"), ("Table", "Tree")),
+        select=(*(c for c in LINT_RULES if c.startswith("MLA1")), "MLA202"),
         ignore=("MLA102",),
         min_severity="error",
         exclude=("**/testing/", "!engine/testing/keep.py"),
@@ -96,7 +101,8 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
         ("selct = ['MLA101']", ": unknown key 'selct' (did you mean 'select'?)"),
         (
             "paths = ['x']",
-            ": unknown key 'paths' (known: src, bases, select, ignore, min-severity, exclude)",
+            ": unknown key 'paths' "
+            "(known: src, bases, stand-ins, select, ignore, min-severity, exclude)",
         ),
         ("min_severity = 'error'", ": unknown key 'min_severity' (did you mean 'min-severity'?)"),
         ("select = 'MLA101'", ": select: 'MLA101' is not a list of strings"),
@@ -127,7 +133,15 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
         ("src = ['engin/x']", ": src: no such file or directory: 'engin/x'"),
         (
             "src = ['engin']",
-            ": src: no file, directory or installed package is named 'engin'",
+            f": src: no file, directory or installed package is named 'engin' {SEARCHED}",
+        ),
+        (
+            "stand-ins = ['Algorithm']",
+            ": stand-ins: 'Algorithm' is not a pair of class names ('Algorithm | PluginAlgorithm')",
+        ),
+        (
+            "stand-ins = ['A | B | C']",
+            ": stand-ins: 'A | B | C' is not a pair of class names ('Algorithm | PluginAlgorithm')",
         ),
         ("exclude = ['!']", ": exclude: '!' is not a gitignore pattern"),
     ],
@@ -167,8 +181,9 @@ def test_exclude_is_relative_to_the_project(tmp_path: Path) -> None:
 
 
 def test_ignore_wins_over_select() -> None:
-    config = Config(select=expand_codes(["MLA3"], "--select"), ignore=("MLA302",))
-    assert [code for code in LINT_RULES if config.selects(code)] == ["MLA301", "MLA303"]
+    config = Config(select=expand_codes(["MLA1", "MLA301"], "--select"), ignore=("MLA102",))
+    chosen = [c for c in LINT_RULES if c.startswith("MLA1") and c != "MLA102"]
+    assert [code for code in LINT_RULES if config.selects(code)] == [*chosen, "MLA301"]
     assert [code for code in LINT_RULES if Config().selects(code)] == list(LINT_RULES)
 
 

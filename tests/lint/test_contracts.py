@@ -12,40 +12,76 @@ from mla_guard.cli import main
 
 ROOT = """\
 AttentionBackend  engine/base.py:6
-  init_forward_metadata(forward_batch): required; 5 of 8 classes define it
-  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): \
-required; 7 of 8 classes define it
-  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): \
-required; 7 of 8 classes define it
-  init_cuda_graph_state(max_bs): required; 6 of 8 classes define it
-  forward(q, k, v, layer, forward_batch, save_kv_cache=...): has a default; 0 of 8 classes define it
+  init_forward_metadata(forward_batch): required; 7 of 10 classes define it
+  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): required; 9 of 10 classes \
+define it
+  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): required; 9 of 10 classes \
+define it
+  init_cuda_graph_state(max_bs): required; 8 of 10 classes define it
+  commit_draft(accepted): required; 6 of 10 classes define it
+  forward(q, k, v, layer, forward_batch, save_kv_cache=...): has a default; 0 of 10 classes \
+define it
   init_mha_chunk_metadata(forward_batch, disable_flashinfer_ragged=...) or \
-init_mha_chunk_metadata(forward_batch): not declared, but asked for; 4 of 8 classes define it
-  replay_cuda_graph(bs, seq_lens): not declared, but asked for; 5 of 8 classes define it
+init_mha_chunk_metadata(forward_batch): not declared, but asked for; 5 of 10 classes define it
+  replay_cuda_graph(bs, seq_lens): not declared, but asked for; 6 of 10 classes define it
 """
 WRAPPER = """\
-TwoBatchBackend < AttentionBackend  engine/wrappers.py:67
-  init_forward_metadata(forward_batch): delegated  engine/wrappers.py:74
-  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:87
-  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:90
-  init_cuda_graph_state(max_bs): delegated  engine/wrappers.py:79
+TwoBatchBackend < AttentionBackend  engine/wrappers.py:73
+  init_forward_metadata(forward_batch): delegated  engine/wrappers.py:80
+  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:96
+  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:99
+  init_cuda_graph_state(max_bs): delegated  engine/wrappers.py:85
+  commit_draft(accepted): delegated  engine/wrappers.py:93
   forward(q, k, v, layer, forward_batch, save_kv_cache=...): inherited from AttentionBackend  \
-engine/base.py:23
+engine/base.py:27
   init_mha_chunk_metadata: absent
-  replay_cuda_graph(bs, seq_lens): delegated  engine/wrappers.py:84
+  replay_cuda_graph(bs, seq_lens): delegated  engine/wrappers.py:90
 """
 MATRIX = """\
-                       1  2  3  4  5  6  7
-FlashInferMLABackend   I  I  I  I  i  I  I
-FlashMLABackend        i  I  i  I  i  i  i
-HybridLinearBackend    d  d  d  d  i  d  d
-SlidingWindowBackend   d  d  d  d  i  d  d
-TRTLLMMLABackend       i  I  I  i  i  I  i
-TokenspeedMLABackend   i  i  I  i  i  i  i
-TritonBackend          I  I  I  I  i  .  I
-TwoBatchBackend        d  d  d  d  i  .  d
+                       1  2  3  4  5  6  7  8
+FlashInferMLABackend   I  I  I  I  I  i  I  I
+FlashMLABackend        i  I  i  I  i  i  i  i
+HipMLABackend          I  I  I  I  I  i  .  I
+HybridLinearBackend    d  d  d  d  d  i  d  d
+PhaseBackend           d  d  d  d  d  i  d  .
+SlidingWindowBackend   d  d  d  d  d  i  d  d
+TRTLLMMLABackend       i  I  I  i  i  i  I  i
+TokenspeedMLABackend   i  i  I  i  i  i  i  i
+TritonBackend          I  I  I  I  r  i  .  I
+TwoBatchBackend        d  d  d  d  d  i  .  d
 
 I implements  i inherits  d delegates  r raises only  . absent
+
+  1  init_forward_metadata
+  2  forward_decode
+  3  forward_extend
+  4  init_cuda_graph_state
+  5  commit_draft
+  6  forward
+  7  init_mha_chunk_metadata
+
+                                                      1  2  3  4  5  6  7
+PhaseBackend.prefill_backend > FlashInferMLABackend   I  -  I  I  -  b  I
+PhaseBackend.prefill_backend > FlashMLABackend        i  -  i  I  -  b  i
+PhaseBackend.prefill_backend > HipMLABackend          I  -  I  I  -  b  .
+PhaseBackend.prefill_backend > TokenspeedMLABackend   i  -  I  i  -  b  i
+PhaseBackend.prefill_backend > TritonBackend          I  -  I  I  -  b  .
+PhaseBackend.prefill_backend > TRTLLMMLABackend       i  -  I  i  -  b  I
+PhaseBackend.prefill_backend > HybridLinearBackend    I  -  I  I  -  b  I
+PhaseBackend.prefill_backend > SlidingWindowBackend   I  -  I  I  -  b  I
+PhaseBackend.prefill_backend > TwoBatchBackend        I  -  I  I  -  b  .
+PhaseBackend.decode_backend > FlashInferMLABackend    I  I  -  I  I  b  -
+PhaseBackend.decode_backend > FlashMLABackend         i  I  -  I  i  b  -
+PhaseBackend.decode_backend > HipMLABackend           I  I  -  I  I  b  -
+PhaseBackend.decode_backend > TokenspeedMLABackend    i  i  -  i  i  b  -
+PhaseBackend.decode_backend > TritonBackend           I  I  -  I  r  b  -
+PhaseBackend.decode_backend > TRTLLMMLABackend        i  I  -  i  i  b  -
+PhaseBackend.decode_backend > HybridLinearBackend     I  I  -  I  I  b  -
+PhaseBackend.decode_backend > SlidingWindowBackend    I  I  -  I  I  b  -
+PhaseBackend.decode_backend > TwoBatchBackend         I  I  -  I  I  b  -
+
+I reaches an implementation there  i reaches an inherited one  r reaches one that only raises
+. reaches nothing  - not routed to this child  s the wrapper's own  b the base's  ? no route
 """
 
 
@@ -76,7 +112,7 @@ def test_a_backend_shows_where_each_hook_comes_from(capsys: pytest.CaptureFixtur
 
 def test_the_matrix_has_a_row_for_each_backend(capsys: pytest.CaptureFixture[str]) -> None:
     hooks, _, rows = printed(capsys, "--matrix").partition("\n\n")
-    assert [line.split()[0] for line in hooks.splitlines()] == list("1234567")
+    assert [line.split()[0] for line in hooks.splitlines()] == list("12345678")
     assert rows == MATRIX
 
 

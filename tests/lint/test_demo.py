@@ -26,10 +26,11 @@ def findings(engine: Path) -> list[Diagnostic]:
     return list(report.diagnostics)
 
 
-def test_each_fault_is_found_once_and_as_an_error() -> None:
+def test_each_fault_is_found_once_and_reached() -> None:
     found = findings(ENGINE)
     assert sorted(d.code for d in found) == FAULTS
-    assert {d.severity for d in found} == {"error"}
+    # a base class may raise on purpose, so that MLA305 is never more than a warning
+    assert [d.code for d in found if d.severity == "warning"] == ["MLA305"]
 
 
 def test_each_finding_stands_where_the_fault_is() -> None:
@@ -37,12 +38,19 @@ def test_each_finding_stands_where_the_fault_is() -> None:
     assert found == {
         "MLA101": ("trtllm_mla.py", "TRTLLMMLABackend.init_mha_chunk_metadata"),
         "MLA102": ("wrappers.py", "HybridLinearBackend.init_mha_chunk_metadata"),
+        "MLA103": ("triton.py", "TritonBackend.replay_cuda_graph"),
+        "MLA104": ("spec_worker.py", "LookupWorker.generate"),
         "MLA201": ("flashmla.py", "FlashMLABackend.init_cuda_graph_state"),
         "MLA202": ("trtllm_mla.py", "TRTLLMMLABackend.init_mha_chunk_metadata"),
         "MLA203": ("tokenspeed_mla.py", "TokenspeedMLABackend.__init__"),
+        "MLA204": ("hip_mla.py", "HipMLABackend.replay_cuda_graph"),
         "MLA301": ("wrappers.py", "TwoBatchBackend"),
         "MLA302": ("wrappers.py", "TwoBatchBackend"),
         "MLA303": ("wrappers.py", "SlidingWindowBackend.init_mha_chunk_metadata"),
+        "MLA304": ("wrappers.py", "PhaseBackend"),
+        "MLA305": ("spec_worker.py", "BaseSpecWorker.commit"),
+        "MLA306": ("forward_rope.py", "FusedRopeForward.forward_fused"),
+        "MLA307": ("algorithm.py", "PluginAlgorithm"),
     }
 
 
@@ -79,6 +87,6 @@ def test_the_verb_prints_every_finding_and_exits_0(
     output = capsys.readouterr()
     assert output.err == ""
     assert output.out.startswith(f"{DESCRIPTION}\n\nengine/")
-    assert output.out.endswith("\nFound 8 errors in 8 backend classes (12 files).\n")
+    assert output.out.endswith("\nFound 14 errors, 1 warning in 13 backend classes (17 files).\n")
     for finding in findings(engine):
         assert finding.headline().replace(f"{tmp_path}/", "") in output.out

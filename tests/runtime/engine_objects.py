@@ -45,8 +45,10 @@ class EngineObjects:
         )
         for spec in fields(ours):
             value = getattr(ours, spec.name)
+            if value is None:
+                continue
             assert hasattr(theirs, spec.name), f"their ForwardBatch has no {spec.name}"
-            if spec.name != "forward_mode" and value is not None:
+            if spec.name != "forward_mode":
                 setattr(theirs, spec.name, value)
         return theirs
 

@@ -233,12 +233,7 @@ def try_one(mutation: Mutation) -> tuple[str, str, str]:
     """What the tests, the linter and the guard say of one fault; ``MISSED`` where they must."""
     with tempfile.TemporaryDirectory(prefix="mutated-") as scratch:
         tree = Path(scratch)
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, tree / name)
+        copied(tree)
         for file, old, new in mutation.edits:
             path = tree / file
             text = path.read_text()
@@ -258,6 +253,16 @@ def try_one(mutation: Mutation) -> tuple[str, str, str]:
             found = probe.stdout.strip() == mutation.guard_code
             noticed_by_guard = mutation.guard_code if found else "MISSED"
         return noticed_by_tests, noticed_by_lint, noticed_by_guard
+
+
+def copied(tree: Path) -> None:
+    """Put the sources into the folder ``tree``."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tree / name)
 
 
 def _run(tree: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:

@@ -19,6 +19,7 @@ LOCK = Path(__file__).with_name("signatures.lock.json")
 RELEASES: dict[str, tuple[str, ...]] = {
     "flashinfer-python": ("0.6.17", "0.6.18.post1", "0.7.2.post1", "0.7.4"),
     "tokenspeed-mla": ("0.1.9", "2.0.4"),
+    "fla-core": ("0.5.2", "0.6.0"),
 }
 """Releases that the adapters are bound against."""
 
@@ -36,6 +37,14 @@ ENTRIES: dict[str, tuple[str, ...]] = {
         "trtllm_ragged_attention_deepseek",
     ),
     "tokenspeed-mla": ("tokenspeed_mla_decode", "tokenspeed_mla_prefill"),
+    "fla-core": (
+        "chunk_gated_delta_rule",
+        "chunk_kda",
+        "chunk_simple_gla",
+        "fused_recurrent_gated_delta_rule",
+        "fused_recurrent_kda",
+        "fused_recurrent_simple_gla",
+    ),
 }
 
 _IGNORED_DECORATORS = ("overload", "register_fake_op")

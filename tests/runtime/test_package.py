@@ -14,7 +14,7 @@ from mla_runtime.__main__ import main
 from mla_runtime.create import BACKENDS
 
 ROOT = Path(__file__).parents[2]
-KERNEL_LIBRARIES = ("flashinfer", "tokenspeed_mla", "triton", "cutlass", "libcst", "tvm_ffi")
+KERNEL_LIBRARIES = ("flashinfer", "tokenspeed_mla", "triton", "cutlass", "libcst", "tvm_ffi", "fla")
 
 
 def run(code: str) -> str:
@@ -64,13 +64,14 @@ def test_the_tiny_engine_prints_small_errors_for_every_phase(
     arguments = ["--backend", name, "--device", "cpu", "--prompt", "20", "--requests", "2"]
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{BACKENDS[name].__name__} on cpu, kernels: torch"
+    assert lines[0] == f"mla on cpu: {BACKENDS[name].__name__}, kernels: torch"
     rows = [re.split(r"\s{2,}", line.strip()) for line in lines[2:]]
     assert [row[0] for row in rows] == [
         "prefill",
         "prefix-cached prefill",
         "decode",
         "target verify",
+        "decode after verify",
         "draft extend",
     ]
     # An e4m3 cache costs what e4m3 costs; all else is float32 against float64.
@@ -84,8 +85,28 @@ def test_the_tiny_engine_prints_small_errors_for_every_phase(
 def test_the_tiny_engine_in_16_bit(dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--device", "cpu", "--dtype", dtype, "--prompt", "9", "--requests", "2"]) == 0
     errors = [float(line.split()[-2]) for line in capsys.readouterr().out.splitlines()[2:]]
-    assert len(errors) == 5
+    assert len(errors) == 6
     assert max(errors) <= 2e-2
+
+
+@pytest.mark.parametrize("model", ["ring", "kimi-linear"])
+def test_the_tiny_engine_drafts_and_says_that_the_tokens_are_the_same(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--model", model, "--speculative", "2", "--split-prefill-decode", "--tbo"]
+    sizes = ["--device", "cpu", "--prompt", "9", "--requests", "2", "--heads", "2"]
+    assert main([*given, *sizes]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    wrapped = "TboAttnBackend > HybridLinearAttnBackend > HybridAttnBackend > "
+    assert lines[0].startswith(f"{model} on cpu: {wrapped}")
+    found = re.fullmatch(
+        r"32 tokens for each of 2 requests: (\d+) passes with 2 drafted tokens "
+        r"\((\d+) of (\d+) accepted\), 31 without; tokens identical",
+        lines[-1],
+    )
+    assert found is not None
+    passes, accepted, drafted = map(int, found.groups())
+    assert 0 < accepted < drafted == passes * 4
 
 
 def test_options_that_no_backend_serves_exit_with_2(capsys: pytest.CaptureFixture[str]) -> None:

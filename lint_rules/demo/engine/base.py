@@ -20,6 +20,10 @@ class AttentionBackend(ABC):
         """Allocate what a captured graph reads."""
         raise NotImplementedError
 
+    def commit_draft(self, accepted):
+        """Keep of a verified draft what was accepted."""
+        raise NotImplementedError
+
     def forward(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         if forward_batch.forward_mode.is_decode():
             return self.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)

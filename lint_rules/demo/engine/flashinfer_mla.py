@@ -43,6 +43,9 @@ class FlashInferMLABackend(AttentionBackend):
     def replay_cuda_graph(self, bs, seq_lens):
         self.cuda_graph_kv_indptr[1 : bs + 1] = torch.cumsum(seq_lens, dim=0)
 
+    def commit_draft(self, accepted):
+        self.accepted = accepted
+
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return self.decode_wrapper.run(q, forward_batch.kv_buffer(layer.layer_id))
 

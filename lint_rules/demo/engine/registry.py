@@ -1,7 +1,12 @@
 """Which backend serves which configuration."""
 
 from engine.base import AttentionBackend
-from engine.wrappers import HybridLinearBackend, SlidingWindowBackend, TwoBatchBackend
+from engine.wrappers import (
+    HybridLinearBackend,
+    PhaseBackend,
+    SlidingWindowBackend,
+    TwoBatchBackend,
+)
 
 ATTENTION_BACKENDS = {}
 
@@ -28,6 +33,13 @@ def create_flashmla_backend(runner):
     return FlashMLABackend(runner)
 
 
+@register_attention_backend("hip")
+def create_hip_backend(runner):
+    from engine.hip_mla import HipMLABackend
+
+    return HipMLABackend(runner)
+
+
 @register_attention_backend("tokenspeed")
 def create_tokenspeed_backend(runner):
     from engine.tokenspeed_mla import TokenspeedMLABackend
@@ -52,6 +64,10 @@ def create_trtllm_backend(runner):
 def create_attention_backend(runner, server_args) -> AttentionBackend:
     create = ATTENTION_BACKENDS[server_args.attention_backend]
     backend = create(runner)
+    if server_args.decode_attention_backend:
+        backend = PhaseBackend(
+            backend, ATTENTION_BACKENDS[server_args.decode_attention_backend](runner)
+        )
     if runner.model_config.linear_layers:
         backend = HybridLinearBackend(backend, runner.model_config.full_layers)
     if runner.model_config.sliding_window:

@@ -16,6 +16,12 @@ class TritonBackend(AttentionBackend):
         self.max_bs = max_bs
 
     def replay_cuda_graph(self, bs, seq_lens):
+        self.kv_indptr = seq_lens[:bs].cumsum(0)
+
+    def _padded(self, bs):
+        return min(bs, self.max_bs)
+
+    def replay_cuda_graph(self, bs, seq_lens):
         self.kv_indptr = seq_lens.cumsum(0)
 
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):

@@ -25,6 +25,9 @@ class HybridLinearBackend(AttentionBackend):
     def replay_cuda_graph(self, bs, seq_lens):
         self.full_attn_backend.replay_cuda_graph(bs, seq_lens)
 
+    def commit_draft(self, accepted):
+        self.full_attn_backend.commit_draft(accepted)
+
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return self.full_attn_backend.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)
 
@@ -55,6 +58,9 @@ class SlidingWindowBackend(AttentionBackend):
         self.full_backend.replay_cuda_graph(bs, seq_lens)
         self.window_backend.replay_cuda_graph(bs, seq_lens)
 
+    def commit_draft(self, accepted):
+        self.full_backend.commit_draft(accepted)
+
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         inner = self.window_backend if layer.sliding_window else self.full_backend
         return inner.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)
@@ -84,8 +90,53 @@ class TwoBatchBackend(AttentionBackend):
     def replay_cuda_graph(self, bs, seq_lens):
         self.primary.replay_cuda_graph(bs, seq_lens)
 
+    def commit_draft(self, accepted):
+        self.primary.commit_draft(accepted)
+
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return self.primary.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return self.primary.forward_extend(q, k, v, layer, forward_batch, save_kv_cache)
+
+
+class PhaseBackend(AttentionBackend):
+    """One backend for prefill, one for decode."""
+
+    __mla_routes__ = {
+        "init_forward_metadata": {"prefill": "prefill_backend", "decode": "decode_backend"},
+        "init_mha_chunk_metadata": "prefill_backend",
+        "init_cuda_graph_state": ("prefill_backend", "decode_backend"),
+        "commit_draft": "decode_backend",
+        "forward": "base",
+        "forward_decode": "decode_backend",
+        "forward_extend": "prefill_backend",
+    }
+
+    def __init__(self, prefill_backend: AttentionBackend, decode_backend: AttentionBackend):
+        self.prefill_backend = prefill_backend
+        self.decode_backend = decode_backend
+        self.max_context_len = decode_backend.max_context_len
+
+    def init_forward_metadata(self, forward_batch):
+        decodes = forward_batch.forward_mode.is_decode()
+        inner = self.decode_backend if decodes else self.prefill_backend
+        inner.init_forward_metadata(forward_batch)
+
+    def init_mha_chunk_metadata(self, forward_batch, disable_flashinfer_ragged=False):
+        inner = getattr(self.prefill_backend, "init_mha_chunk_metadata", None)
+        if inner is not None:
+            inner(forward_batch)
+
+    def init_cuda_graph_state(self, max_bs):
+        self.prefill_backend.init_cuda_graph_state(max_bs)
+        self.decode_backend.init_cuda_graph_state(max_bs)
+
+    def commit_draft(self, accepted):
+        self.decode_backend.commit_draft(accepted)
+
+    def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        return self.decode_backend.forward_decode(q, k, v, layer, forward_batch, save_kv_cache)
+
+    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        return self.prefill_backend.forward_extend(q, k, v, layer, forward_batch, save_kv_cache)

@@ -1,0 +1,94 @@
+"""MLA306: a hook or attribute asked of backends, of which no class has it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lint_rules.facts import roots_of
+from lint_rules.gaps import is_guarded
+from lint_rules.judge import Judge
+from lint_rules.link import Klass
+from lint_rules.nearest import nearest
+from lint_rules.uses import Use
+from mla_guard.diagnostic import Diagnostic, Related
+
+__all__ = ["check"]
+
+
+def check(judge: Judge) -> Iterator[Diagnostic]:
+    said: set[tuple[str, str]] = set()
+    for name, uses in sorted(judge.view.uses.items()):
+        if name.startswith("__") or judge.view.written_outside(name):
+            continue
+        for use in uses:
+            if is_guarded(use) or not _settled(use) or (use.scope.symbol, name) in said:
+                continue
+            meant = [k for k in use.typed.possible if not _asks_itself(use, k)]
+            if any(_has(judge, k, name) for k in meant):
+                continue
+            lacking = [
+                k
+                for k in meant
+                if k is not k.root and judge.view.exposure(k, name).kind == "absent"
+            ]
+            if lacking:
+                said.add((use.scope.symbol, name))
+                yield _diagnose(judge, use, lacking)
+
+
+def _settled(use: Use) -> bool:
+    """Whether all that can be asked is known: any backend, or what the asking class holds.
+
+    That a variable of the same name is declared as one class elsewhere says nothing of this one.
+    """
+    return any(k is k.root for k in use.typed.classes) or (
+        roots_of(use.base) == use.scope.receiver != ""
+    )
+
+
+def _asks_itself(use: Use, klass: Klass) -> bool:
+    """Whether what ``klass`` has under the name is the very method that asks for it."""
+    return klass.members.get(use.name) is not None and (
+        klass.members[use.name].function is use.scope.function
+    )
+
+
+def _has(judge: Judge, klass: Klass, name: str) -> bool:
+    """Whether instances of ``klass`` may have the name, a base by another import included.
+
+    A wrapper that answers for any name has what it wraps has.
+    """
+    kind = judge.view.exposure(klass, name).kind
+    if kind == "dynamic":
+        return judge.view.wrapper(klass) is None
+    return kind != "absent" or any(
+        name in other.members or name in other.stored
+        for parent in klass.mro
+        for other in parent.alternatives
+    )
+
+
+def _diagnose(judge: Judge, use: Use, lacking: list[Klass]) -> Diagnostic:
+    name, scope = use.name, use.scope
+    verb = "calls" if use.kind == "call" else "reads"
+    root = lacking[0].root
+    assert root is not None
+    handed = scope.function.name == name and scope.klass is not None
+    residue = f"{scope.symbol} is left over" if handed else f"{name} was renamed or removed"
+    callers = judge.view.callers_of(scope.klass, name) if handed and scope.klass else ()
+    unreached = handed and not any(u.scope.path not in judge.view.defining for u in callers)
+    close = nearest(name, {n for n in root.members if not n.startswith("_")})
+    reasons = [f"{len(lacking)} backend{'s' * (len(lacking) != 1)} can be meant, none has it"]
+    if close is not None:
+        reasons.append(f"the nearest name that {root.name} has is {close}")
+    return Diagnostic(
+        "MLA306",
+        "warning" if unreached else "error",
+        f"{scope.symbol} {verb} {name} on a backend, which no backend has: AttributeError",
+        judge.places.at(scope.path, use.line, name),
+        scope.symbol,
+        (Related(judge.places.klass(lacking[0]), f"{lacking[0].name} defines no {name}"),),
+        tuple(reasons),
+        f"{'Latent: no call was found that reaches it. ' if unreached else ''}"
+        f"It seems that {residue}: ask for what the backends have, or drop it.",
+    )

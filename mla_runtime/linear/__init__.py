@@ -1,0 +1,1 @@
+"""Linear attention: a recurrent state per request instead of a cache per token."""
