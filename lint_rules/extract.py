@@ -58,17 +58,16 @@ def extract(
     source: str,
     wanted: Callable[[str], bool] | None = None,
     whole: Callable[[str], bool] | None = None,
-    statements: bool = False,
 ) -> FileFacts:
     """The facts of ``source``.
 
-    With ``wanted`` and ``whole`` only what they and ``statements`` ask for is parsed (see
+    With ``wanted`` and ``whole`` only the statements that they ask for are parsed (see
     :func:`lint_rules.outline.reduced`). A file that does not parse gives facts with ``error``.
     """
     if wanted is None or whole is None:
         text, lines = source, [entry.line for entry in logical_lines(source)]
     else:
-        text, lines = reduced(source, wanted, whole, statements)
+        text, lines = reduced(source, wanted, whole)
     if not text.strip():
         return FileFacts(path)
     try:

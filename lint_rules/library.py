@@ -226,7 +226,7 @@ class Library:
         todo: dict[str, Job] = {}
         for path, defining in sorted(wanted.items()):
             row = self.rows[path]
-            job = Job(path, b"", defining, tuple(sorted(row.hits & relevant)))
+            job = Job(path, b"", None if defining else tuple(sorted(row.hits & relevant)))
             keys[path] = job.key(row.content)
             found = kept.get(path)
             if found is not None and found[0] == keys[path]:
@@ -260,7 +260,7 @@ class Library:
             yield from self._reader.extract(ready)
             return
         # what takes longest first, so that no process is left alone with it
-        ready.sort(key=lambda job: (not job.defining, -len(job.data), job.path))
+        ready.sort(key=lambda job: (job.words is not None, -len(job.data), job.path))
         for found in self._started(len(ready)).deal("extract", _batches(ready), meanwhile):
             yield from found
 

@@ -102,126 +102,94 @@ _IMPORT = re.compile(r"(from|import)\b")
 _COMPOUND = re.compile(r"(if|elif|else|try|except|finally|for|while|with|match|async)\b")
 
 
-def _groups(lines: list[LogicalLine], start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _groups(lines: list[LogicalLine]) -> Iterator[tuple[int, int]]:
     """Slices of ``lines``: each a statement at the first one's indentation with its whole body."""
-    index = start
-    while index < stop:
+    index = 0
+    while index < len(lines):
         indent = lines[index].indent
         end = index + 1
-        while end < stop and lines[end].indent > indent:
+        while end < len(lines) and lines[end].indent > indent:
             end += 1
         yield index, end
         index = end
 
 
-_CLAUSE = re.compile(r"(elif|else|except|finally)\b")
-
-
 def reduced(
-    source: str,
-    wanted: Callable[[str], bool],
-    whole: Callable[[str], bool],
-    statements: bool = False,
+    source: str, wanted: Callable[[str], bool], whole: Callable[[str], bool]
 ) -> tuple[str, list[int]]:
     """``source`` cut down to what can matter, and the line of each logical line that is left.
 
     Kept are imports, classes for whose header ``whole`` answers yes, functions and statements for
-    whose text ``wanted`` does, and of other classes the header with the wanted members. With
-    ``statements`` only the bodies of unwanted functions go. A body that is cut away leaves a
-    ``pass``.
+    whose text ``wanted`` does, and of other classes the header with the wanted members. What is
+    cut away inside a class leaves a ``pass``.
     """
-    return _Cut(source, wanted, whole, statements).run()
+    lines = logical_lines(source)
+    kept: list[str] = []
+    numbers: list[int] = []
 
+    def keep(start: int, end: int) -> None:
+        stop = lines[end].start if end < len(lines) else len(source)
+        kept.append(source[lines[start].start : stop])
+        numbers.extend(entry.line for entry in lines[start:end])
 
-class _Cut:
-    """One file being cut."""
+    def text(start: int, end: int) -> str:
+        return source[lines[start].start : lines[end - 1].end]
 
-    def __init__(
-        self,
-        source: str,
-        wanted: Callable[[str], bool],
-        whole: Callable[[str], bool],
-        statements: bool,
-    ) -> None:
-        self._source = source
-        self._lines = logical_lines(source)
-        self._wanted = wanted
-        self._whole = whole
-        self._statements = statements
-        self._kept: list[str] = []
-        self._numbers: list[int] = []
+    def head(index: int) -> str:
+        entry = lines[index]
+        return source[entry.start : entry.end].lstrip()
 
-    def run(self) -> tuple[str, list[int]]:
-        self._visit(0, len(self._lines))
-        return "".join(self._kept), self._numbers
-
-    def _keep(self, start: int, end: int) -> None:
-        stop = self._lines[end - 1].end + 1
-        self._kept.append(self._source[self._lines[start].start : stop])
-        self._numbers.extend(entry.line for entry in self._lines[start:end])
-
-    def _text(self, start: int, end: int) -> str:
-        return self._source[self._lines[start].start : self._lines[end - 1].end]
-
-    def _visit(self, start: int, stop: int) -> None:
+    def visit(start: int, stop: int) -> None:
+        group = iter([(start + a, start + b) for a, b in _groups(lines[start:stop])])
         pending: int | None = None
         chain: tuple[int, int] | None = None
-        for begin, end in _groups(self._lines, start, stop):
-            opening = self._text(begin, begin + 1).lstrip()
+        for begin, end in group:
+            opening = head(begin)
             if opening.startswith("@"):
                 pending = begin if pending is None else pending
                 continue
             first = begin if pending is None else pending
             pending = None
-            if chain is not None and _CLAUSE.match(opening):
+            if re.match(r"(elif|else|except|finally)\b", opening) and chain is not None:
                 chain = (chain[0], end)
                 continue
             if chain is not None:
-                self._keep_chain(*chain)
+                _keep_chain(chain)
                 chain = None
             if _BLOCK.match(opening):
-                self._keep_block(first, begin, end, opening)
+                _keep_block(first, begin, end, opening)
             elif _IMPORT.match(opening):
-                self._keep(first, end)
+                keep(first, end)
             elif _COMPOUND.match(opening):
                 chain = (first, end)
-            elif self._statements or self._wanted(self._text(first, end)):
-                self._keep(first, end)
+            elif wanted(text(first, end)):
+                keep(first, end)
         if chain is not None:
-            self._keep_chain(*chain)
+            _keep_chain(chain)
 
-    def _keep_chain(self, start: int, end: int) -> None:
-        body = self._text(start, end)
-        if (
-            self._statements
-            or "import" in body
-            or self._wanted(body)
-            or ("class" in body and self._whole(body))
-        ):
-            self._keep(start, end)
+    def _keep_chain(chain: tuple[int, int]) -> None:
+        body = text(*chain)
+        if "import" in body or wanted(body) or ("class" in body and whole(body)):
+            keep(*chain)
 
-    def _keep_block(self, first: int, begin: int, end: int, opening: str) -> None:
-        body = self._text(first, end)
+    def _keep_block(first: int, begin: int, end: int, opening: str) -> None:
+        body = text(first, end)
         if not opening.startswith("class"):
-            if self._wanted(body) or (self._statements and end == begin + 1):
-                self._keep(first, end)
-            elif self._statements:
-                self._keep(first, begin + 1)
-                self._pass(begin)
+            if wanted(body):
+                keep(first, end)
             return
-        if self._whole(opening):
-            self._keep(first, end)
-        elif self._wanted(body):
+        if whole(opening):
+            keep(first, end)
+        elif wanted(body):
             if end == begin + 1:
-                self._keep(first, end)
+                keep(first, end)
                 return
-            self._keep(first, begin + 1)
-            count = len(self._numbers)
-            self._visit(begin + 1, end)
-            if len(self._numbers) == count:
-                self._pass(begin)
+            keep(first, begin + 1)
+            count = len(numbers)
+            visit(begin + 1, end)
+            if len(numbers) == count:
+                kept.append(" " * lines[begin + 1].indent + "pass\n")
+                numbers.append(lines[begin].line)
 
-    def _pass(self, header: int) -> None:
-        """A body in the place of the one that stands below a header."""
-        self._kept.append(" " * self._lines[header + 1].indent + "pass\n")
-        self._numbers.append(self._lines[header].line)
+    visit(0, len(lines))
+    return "".join(kept), numbers

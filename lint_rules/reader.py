@@ -19,16 +19,16 @@ __all__ = ["Job", "Reader"]
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A file to extract: whole where it is ``defining``, else what mentions one of ``words``."""
+    """A file to extract: what mentions one of ``words``, or the whole of it where that is None."""
 
     path: str
     data: bytes
-    defining: bool
-    words: tuple[str, ...]
+    words: tuple[str, ...] | None
 
     def key(self, content: bytes) -> bytes:
         """Names what the facts are made of, for a file whose bytes have the digest ``content``."""
-        return digest(content, b"defining" if self.defining else b"", *map(str.encode, self.words))
+        words = (b"whole",) if self.words is None else (b"words", *map(str.encode, self.words))
+        return digest(content, *words)
 
 
 class Reader:
@@ -95,9 +95,9 @@ def _facts(job: Job) -> FileFacts:
     except UnicodeDecodeError as error:
         return FileFacts(job.path, error=f"is not UTF-8: {error.reason}", error_line=1)
     try:
-        return extract(
-            job.path, source, _mentioning(job.words), lambda _: job.defining, job.defining
-        )
+        if job.words is None:
+            return extract(job.path, source)
+        return extract(job.path, source, _mentioning(job.words), lambda _: False)
     except RecursionError:
         return FileFacts(job.path, error="is nested too deeply to be read", error_line=1)
 

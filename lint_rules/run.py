@@ -29,7 +29,7 @@ __all__ = ["FileFailure", "Report", "TreeChanged", "check", "read_project"]
 _MOST_ATTEMPTS = 4
 _WORTH_HALVING = 60
 """Classes from which judging takes longer than the start of a process."""
-_FOLLOWING = frozenset({"MLA201", "MLA202", "MLA203"})
+_FOLLOWING = frozenset({"MLA201", "MLA202", "MLA203", "MLA204"})
 """The rules that share what following every constructor gives."""
 
 
