@@ -22,9 +22,7 @@ from lint_rules.facts import (
     Not,
     Or,
     Read,
-    Return,
     Seq,
-    Write,
     dotted,
 )
 from lint_rules.handing import Target, asked_by, method_value
@@ -90,6 +88,7 @@ class Wrapper:
     klass: Klass
     held: dict[str, Typed]
     delegations: list[Delegation] = field(default_factory=list)
+    _inner: list[Klass] | None = None
 
     @cached_property
     def composes(self) -> bool:
@@ -98,7 +97,7 @@ class Wrapper:
         if any(self.klass.is_a(k) for k in named if k.root is not k):
             return False
         return any(
-            k is k.root or len(list(k.descendants)) > 1
+            k is k.root or len(k.descendants) > 1
             for typed in self.held.values()
             for k in typed.classes
             if k.root is self.klass.root
@@ -106,8 +105,10 @@ class Wrapper:
 
     def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
-        found = {klass for attr in self.held for klass in self.inside(view, attr)}
-        return sorted(found, key=lambda k: (k.path, k.line))
+        if self._inner is None:
+            found = {klass for attr in self.held for klass in self.inside(view, attr)}
+            self._inner = sorted(found, key=lambda k: (k.path, k.line))
+        return self._inner
 
     def inside(self, view: View, attr: str) -> list[Klass]:
         """The classes that one held attribute can be of, as :meth:`inner` has them."""
@@ -132,6 +133,8 @@ class View:
         self.project = project
         self.roots = roots
         self.types = Types(project, roots)
+        self._roles: dict[Klass, Klass | None] = {}
+        self._implementers: dict[tuple[Klass, str], list[Klass]] = {}
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
         self._outside: set[str] | None = None
         self._neighbourhoods: dict[str, str] = {}
@@ -176,7 +179,9 @@ class View:
 
     def role_of(self, klass: Klass) -> Klass | None:
         """The base of the inner family that ``klass`` belongs to, or None."""
-        return next((k for k in klass.mro if k in self.roles), None)
+        if klass not in self._roles:
+            self._roles[klass] = next((k for k in klass.mro if k in self.roles), None)
+        return self._roles[klass]
 
     def in_role(self, klass: Klass, typed: Typed) -> bool:
         """Whether code that holds ``typed`` addresses ``klass``, and not only the family around."""
@@ -383,8 +388,8 @@ class View:
             self._outside = {
                 event.name
                 for scope in self.types.scopes()
-                for event in scope.function.events
-                if isinstance(event, Write) and event.target != Name(scope.receiver)
+                for event in scope.function.writes
+                if event.target != Name(scope.receiver)
             }
         return name in self._outside
 
@@ -507,12 +512,9 @@ class View:
     def _building(self) -> dict[Klass, list[tuple[Scope, CallEvent]]]:
         """The calls of the tree that build a class, by class."""
         found: dict[Klass, list[tuple[Scope, CallEvent]]] = {}
-        for scope in self.types.scopes():
-            for event in scope.function.events:
-                if isinstance(event, CallEvent):
-                    name = dotted(event.call.func)
-                    for klass in self.project.resolve(scope.path, name) if name else ():
-                        found.setdefault(klass, []).append((scope, event))
+        for scope, event, classes in self.types.naming_calls:
+            for klass in classes:
+                found.setdefault(klass, []).append((scope, event))
         return found
 
     def shown_inside(self, wrapper: Wrapper) -> frozenset[Klass]:
@@ -567,8 +569,7 @@ class View:
         inner = self.types.scope(member.owner, member.function)
         return _union(
             self.provenance(wrapper, event.value, inner, depth + 1)
-            for event in member.function.events
-            if isinstance(event, Return)
+            for event in member.function.returned
         )
 
     def callers_of(self, klass: Klass, name: str) -> list[Use]:
@@ -577,6 +578,12 @@ class View:
 
     def implementers(self, wrapper: Wrapper, name: str) -> list[Klass]:
         """Inner classes that give ``name`` a meaning of their own."""
+        key = (wrapper.klass, name)
+        if key not in self._implementers:
+            self._implementers[key] = self._implementing(wrapper, name)
+        return self._implementers[key]
+
+    def _implementing(self, wrapper: Wrapper, name: str) -> list[Klass]:
         found: list[Klass] = []
         for klass in wrapper.inner(self):
             exposure = self.exposure(klass, name)
@@ -666,7 +673,7 @@ def constant_of(member: Member) -> Expr | None:
     assert member.function is not None
     if member.function.body == "code":
         return None
-    values = [e.value for e in member.function.events if isinstance(e, Return)]
+    values = [e.value for e in member.function.returned]
     if not values and member.function.body == "trivial":
         return Const("None")
     return values[0] if len(values) == 1 and isinstance(values[0], Const) else None

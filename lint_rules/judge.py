@@ -197,16 +197,16 @@ class Judge:
         found: dict[Klass, list[tuple[str, int, str]]] = {}
         for scope in self.view.types.scopes():
             for event in scope.function.events:
-                value = (
-                    event.call.func
-                    if isinstance(event, CallEvent)
-                    else event.value
-                    if isinstance(event, (Bind, Return))
-                    else None
-                )
-                name = dotted(value) if value is not None else ""
+                called = isinstance(event, CallEvent)
+                if isinstance(event, CallEvent):
+                    value = event.call.func
+                elif isinstance(event, (Bind, Return)):
+                    value = event.value
+                else:
+                    continue
+                name = dotted(value)
                 for klass in self.project.resolve(scope.path, name) if name else ():
-                    what = "builds a" if isinstance(event, CallEvent) else "hands out"
+                    what = "builds a" if called else "hands out"
                     found.setdefault(klass, []).append(
                         (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
                     )

@@ -8,12 +8,10 @@ from functools import cached_property
 
 from lint_rules.facts import (
     Attr,
-    Bind,
     CallEvent,
     ClassAttr,
     ClassFacts,
     Const,
-    Event,
     Expr,
     FileFacts,
     Function,
@@ -155,14 +153,23 @@ class Klass:
         """Every ``self.name = ...`` in any method of the MRO."""
         found: dict[str, list[tuple[Klass, Function, Write]]] = {}
         for klass in self.mro:
-            for method in klass.facts.methods:
-                receiver = method.params[0].name if method.params else ""
-                for event in method.events:
-                    if isinstance(event, Write) and event.target == Name(receiver):
-                        found.setdefault(event.name, []).append((klass, method, event))
-                    for name in _named_in_turn(event, method, Name(receiver)) or ():
-                        write = Write(Name(receiver), name, None, event.line, event.cond)
-                        found.setdefault(name, []).append((klass, method, write))
+            for method, write in klass._stores:
+                found.setdefault(write.name, []).append((klass, method, write))
+        return found
+
+    @cached_property
+    def _stores(self) -> list[tuple[Function, Write]]:
+        """Every ``self.name = ...`` in a method that the class itself defines."""
+        found: list[tuple[Function, Write]] = []
+        for method in self.facts.methods:
+            receiver = Name(method.params[0].name if method.params else "")
+            for event in method.events:
+                if type(event) is Write:
+                    if event.target == receiver:
+                        found.append((method, event))
+                elif type(event) is CallEvent:
+                    for name in _named_in_turn(event, method, receiver) or ():
+                        found.append((method, Write(receiver, name, None, event.line, event.cond)))
         return found
 
     @cached_property
@@ -180,27 +187,26 @@ class Klass:
         """Whether a method stores under computed names: ``setattr(self, name, value)``."""
         for method in self.facts.methods:
             receiver = Name(method.params[0].name) if method.params else None
-            for event in method.events:
-                if isinstance(event, CallEvent):
-                    func, args = event.call.func, event.call.args
-                    if func == Name("setattr") and args and args[0] == receiver:
-                        if _named_in_turn(event, method, args[0]) is None:
-                            return True
-                    if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
+            for event in method.calls:
+                func, args = event.call.func, event.call.args
+                if func == Name("setattr") and args and args[0] == receiver:
+                    if _named_in_turn(event, method, args[0]) is None:
                         return True
+                if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
+                    return True
         return False
 
-    @property
-    def descendants(self) -> Iterator[Klass]:
+    @cached_property
+    def descendants(self) -> tuple[Klass, ...]:
         """Every class below, each once."""
-        seen: set[Klass] = set()
+        found: dict[Klass, None] = {}
         stack = list(self.children)
         while stack:
             klass = stack.pop()
-            if klass not in seen:
-                seen.add(klass)
+            if klass not in found:
+                found[klass] = None
                 stack.extend(klass.children)
-                yield klass
+        return tuple(found)
 
     def is_a(self, other: Klass) -> bool:
         return other in self.mro
@@ -425,17 +431,17 @@ class Project:
         return any(not entry.name for entry in self._imports.get(path, {}).get(name, ()))
 
 
-def _named_in_turn(event: Event, method: Function, receiver: Name) -> list[str] | None:
+def _named_in_turn(event: CallEvent, method: Function, receiver: Name) -> list[str] | None:
     """What ``setattr(self, name, value)`` stores where ``name`` runs through constants.
 
-    None where that cannot be known, an empty list for any other event.
+    None where that cannot be known, an empty list for any other call.
     """
-    if not isinstance(event, CallEvent) or event.call.func != Name("setattr"):
+    if event.call.func != Name("setattr"):
         return []
     args = event.call.args
     if len(args) != 3 or args[0] != receiver:
         return []
-    binds = [e.value for e in method.events if isinstance(e, Bind) and Name(e.name) == args[1]]
+    binds = [e.value for e in method.binds if Name(e.name) == args[1]]
     names: list[str] = []
     for value in binds:
         if not isinstance(value, Item) or not isinstance(value.value, Seq):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from lint_rules.conditions import conjunction, formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -25,9 +26,7 @@ from lint_rules.facts import (
     Name,
     Or,
     Parameter,
-    Return,
     Seq,
-    Write,
     dotted,
 )
 from lint_rules.link import Klass, Member, Project, kind_of
@@ -109,9 +108,8 @@ class Scope:
     @cached_property
     def binds(self) -> dict[str, list[Bind]]:
         found: dict[str, list[Bind]] = {}
-        for event in self.function.events:
-            if isinstance(event, Bind):
-                found.setdefault(event.name, []).append(event)
+        for event in self.function.binds:
+            found.setdefault(event.name, []).append(event)
         return found
 
     @cached_property
@@ -136,6 +134,18 @@ class Scope:
         if len(binds) == 1 and name not in self.params:
             return binds[0].value
         return None
+
+    def guards(self, cond: int) -> tuple[Expr, ...]:
+        """The conditions under which an event happens, as formulas all of which hold."""
+        found = self._guards.get(cond)
+        if found is None:
+            path = conjunction(map(formula, self.path_of(cond)))
+            found = self._guards[cond] = path.items if isinstance(path, And) else (path,)
+        return found
+
+    @cached_property
+    def _guards(self) -> dict[int, tuple[Expr, ...]]:
+        return {}
 
     def path_of(self, cond: int) -> list[Expr]:
         """The conditions under which an event happens, outermost first."""
@@ -327,11 +337,7 @@ class Scope:
 
     def returns(self, depth: int = 0) -> Typed | None:
         """What a call of this function gives."""
-        inferred = _merge(
-            self.typed(event.value, depth + 1)
-            for event in self.function.events
-            if isinstance(event, Return)
-        )
+        inferred = _merge(self.typed(event.value, depth + 1) for event in self.function.returned)
         annotated = self.types.annotated(self.path, self.function.returns)
         if inferred is not None and annotated is not None:
             return replace(inferred.merged(annotated), outer=inferred.outer)
@@ -351,13 +357,17 @@ class Types:
         self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
         self._names: dict[str, dict[Klass, Typed]] = {}
         self._returns: dict[str, dict[Klass, Typed]] = {}
+        self._learnt = False
         for _ in range(3):
             before = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
             self._held.clear()
             self._locals.clear()
             self._below.clear()
+            self._learnt = False
             self._gather()
             after = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
+            if not self._learnt:
+                break  # what was concluded on the way is concluded from all there is
             self._held.clear()
             self._locals.clear()
             self._below.clear()
@@ -389,6 +399,17 @@ class Types:
             for method in klass.facts.methods:
                 yield self.scope(klass, method)
 
+    @cached_property
+    def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
+        """The calls of the project whose callee names classes, and those."""
+        return [
+            (scope, event, classes)
+            for scope in self.scopes()
+            for event in scope.function.calls
+            if (name := dotted(event.call.func))
+            and (classes := self.project.resolve(scope.path, name))
+        ]
+
     def _gather(self) -> None:
         for klass in self.project.classes:
             if klass.root in self.roots:
@@ -397,10 +418,8 @@ class Types:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
         for scope in self.scopes():
             inside = scope.klass is not None and scope.klass.root in self.roots
-            for event in scope.function.events:
-                if isinstance(event, Write) and not (
-                    inside and event.target == Name(scope.receiver)
-                ):
+            for event in scope.function.writes:
+                if not (inside and event.target == Name(scope.receiver)):
                     held = self.annotated(scope.path, event.annotation)
                     if held is None and event.value is not None:
                         held = scope.typed(event.value)
@@ -424,7 +443,9 @@ class Types:
                 known = by_root.get(klass.root)
                 if known is not None:
                     same = replace(same.merged(known), outer=same.outer or known.outer)
-                by_root[klass.root] = same
+                if same != known:
+                    by_root[klass.root] = same
+                    self._learnt = True
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""
@@ -473,8 +494,8 @@ class Types:
         return Typed(frozenset(k for k in families if k is not None)) if families else None
 
     def _returned_classes(self, member: Member) -> Iterator[Klass]:
-        for event in member.function.events if member.function is not None else ():
-            if isinstance(event, Return) and (name := dotted(event.value)):
+        for event in member.function.returned if member.function is not None else ():
+            if name := dotted(event.value):
                 for klass in self.project.resolve(member.owner.path, name):
                     if klass.root in self.roots:
                         yield klass
@@ -586,8 +607,8 @@ class Types:
         for owner in klass.mro:
             for method in owner.facts.methods:
                 scope = self.scope(owner, method)
-                for event in method.events:
-                    if not isinstance(event, CallEvent) or len(event.call.args) != 1:
+                for event in method.calls:
+                    if len(event.call.args) != 1:
                         continue
                     func = event.call.func
                     if isinstance(func, Attr) and func.name in {"append", "add"}:

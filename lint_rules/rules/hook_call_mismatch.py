@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lint_rules.conditions import show
 from lint_rules.dispatch import super_target
-from lint_rules.facts import Attr, CallEvent, Const, Name, dotted
+from lint_rules.facts import Attr, CallEvent, Const, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
@@ -226,24 +226,21 @@ def _passed(judge: Judge, scope: Scope, parameter: str) -> list[Related]:
     if scope.klass is None or scope.function.name != "__init__":
         return found
     position = [p.name for p in scope.function.params].index(parameter) - 1
-    for other in judge.view.types.scopes():
-        for event in other.function.events:
-            if isinstance(event, CallEvent):
-                name = dotted(event.call.func)
-                if not name or scope.klass not in judge.project.resolve(other.path, name):
-                    continue
-                value = dict(event.call.keywords).get(parameter)
-                if value is None and position < len(event.call.args):
-                    value = event.call.args[position]
-                if value is not None and value != Const("None"):
-                    found.append(
-                        judge.places.related(
-                            other.path,
-                            event.line,
-                            scope.klass.name,
-                            f"{other.symbol} passes {parameter} here",
-                        )
-                    )
+    for other, event, named in judge.view.types.naming_calls:
+        if scope.klass not in named:
+            continue
+        value = dict(event.call.keywords).get(parameter)
+        if value is None and position < len(event.call.args):
+            value = event.call.args[position]
+        if value is not None and value != Const("None"):
+            found.append(
+                judge.places.related(
+                    other.path,
+                    event.line,
+                    scope.klass.name,
+                    f"{other.symbol} passes {parameter} here",
+                )
+            )
     return found
 
 
@@ -321,32 +318,29 @@ def _runs(klass: Klass, method: Member) -> bool:
 
 
 def _constructions(judge: Judge) -> Iterator[Diagnostic]:
-    for scope in judge.view.types.scopes():
-        for event in scope.function.events:
-            if not isinstance(event, CallEvent) or event.caught:
+    for scope, event, named in judge.view.types.naming_calls:
+        func = event.call.func
+        if event.caught or (isinstance(func, Name) and scope.binds.get(func.id)):
+            continue
+        classes = [k for k in named if k.root is not None]
+        for klass in classes if len(classes) == 1 else ():
+            init = klass.method("__init__")
+            if init is None or init.function is None or not klass.complete:
                 continue
-            name = dotted(event.call.func)
-            if not name or (isinstance(event.call.func, Name) and scope.binds.get(name)):
-                continue
-            classes = [k for k in judge.project.resolve(scope.path, name) if k.root is not None]
-            for klass in classes if len(classes) == 1 else ():
-                init = klass.method("__init__")
-                if init is None or init.function is None or not klass.complete:
-                    continue
-                call = arguments(event.call)
-                errors = binding_errors(shape(init.function), call)
-                if errors:
-                    yield Diagnostic(
-                        "MLA102",
-                        "error",
-                        f"{klass.name}{call} does not bind to "
-                        f"{init.symbol}{format_shape(shape(init.function))}",
-                        judge.places.at(scope.path, event.line, klass.name),
-                        scope.symbol,
-                        (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
-                        tuple(f"{init.symbol} {reason}" for reason in errors),
-                        "TypeError as soon as the backend is built.",
-                    )
+            call = arguments(event.call)
+            errors = binding_errors(shape(init.function), call)
+            if errors:
+                yield Diagnostic(
+                    "MLA102",
+                    "error",
+                    f"{klass.name}{call} does not bind to "
+                    f"{init.symbol}{format_shape(shape(init.function))}",
+                    judge.places.at(scope.path, event.line, klass.name),
+                    scope.symbol,
+                    (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
+                    tuple(f"{init.symbol} {reason}" for reason in errors),
+                    "TypeError as soon as the backend is built.",
+                )
 
 
 def _factories(judge: Judge) -> Iterator[Diagnostic]:
@@ -356,10 +350,8 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
     """
     said: set[Member] = set()
     for scope in judge.view.types.scopes():
-        for event in scope.function.events:
-            if not isinstance(event, CallEvent) or event.caught:
-                continue
-            if not isinstance(event.call.func, (Name, Attr)):
+        for event in scope.function.calls:
+            if event.caught or not isinstance(event.call.func, (Name, Attr)):
                 continue
             made = scope.class_typed(event.call.func)
             if made is None:

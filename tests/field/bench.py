@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.bench.check_release import Run, measure
+from tests.bench.check_release import Checked, measure
 from tests.field.cases import NEWEST, Case, Finding, cases, package_of, relative
 from tests.field.labels import VERDICTS, compare, labels
 
@@ -42,10 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if any(wrong) else 0
 
 
-def _checked(engines: Sequence[str], chosen: Sequence[Case]) -> dict[tuple[str, str], Run]:
+def _checked(engines: Sequence[str], chosen: Sequence[Case]) -> dict[tuple[str, str], Checked]:
     wanted = dict.fromkeys((c.engine, c.release) for c in chosen if c.release)
     wanted |= dict.fromkeys((engine, NEWEST[engine]) for engine in engines)
-    runs: dict[tuple[str, str], Run] = {}
+    runs: dict[tuple[str, str], Checked] = {}
     for engine, release in wanted:
         print(f"checking {engine} {release}", file=sys.stderr)
         runs[engine, release] = measure(package_of(engine, release))

@@ -237,7 +237,7 @@ def test_an_interrupt_is_130_and_says_nothing(
 def test_progress_is_drawn_on_a_terminal_and_wiped(
     engine: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    def check(*_: object, progress: Callable[[str], None] | None = None) -> Report:
+    def check(*_: object, progress: Callable[[str], None] | None = None, **__: object) -> Report:
         if progress:
             progress("reading 4 files")
         return report()

@@ -14,7 +14,9 @@ import pytest
 import mla_runtime
 from lint_rules.chains import chains
 from lint_rules.config import Config
+from lint_rules.library import Library
 from lint_rules.run import read_project
+from lint_rules.tree import list_files
 from mla_guard import HookContractError
 from mla_runtime import (
     AttentionBackend,
@@ -151,7 +153,8 @@ def test_the_printed_table_is_what_happens() -> None:
         for row, hook in _reached(tree_of(chain, "torch", spec))
     }
     printed = set()
-    project = read_project([Path(mla_runtime.__file__).parent], Config())[1]
+    with Library(list_files([Path(mla_runtime.__file__).parent], Config()), None, 0) as library:
+        project = read_project(library, Config())[1]
     for chain in chains(project.view, project.view.backends):
         row = tuple((klass.name, child) for klass, child in chain.steps)
         if chain.leaf.name == "TorchMLABackend":
