@@ -12,11 +12,13 @@ from lint_rules.chains import chains
 from lint_rules.config import Config
 from lint_rules.declared import is_optional
 from lint_rules.judge import Judge
+from lint_rules.library import Library
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.nearest import nearest
 from lint_rules.output import shown
 from lint_rules.run import read_project
 from lint_rules.target import inside
+from lint_rules.tree import list_files
 from mla_guard.drift import format_shape
 
 __all__ = ["ContractError", "Hook", "declaration", "hooks_of", "main_contract", "spread"]
@@ -46,7 +48,8 @@ def main_contract(target: str | None, matrix: bool, config: Config) -> str:
 
     Raises :class:`ContractError`.
     """
-    _, judge = read_project(config.src, config)
+    with Library(list_files(config.src, config), None, 0) as library:
+        _, judge = read_project(library, config)
     if not judge.view.roots:
         raise ContractError("no base class of attention backends in the project")
     classes = _chosen(judge, target)

@@ -22,9 +22,7 @@ from lint_rules.facts import (
     Not,
     Or,
     Read,
-    Return,
     Seq,
-    Write,
     dotted,
 )
 from lint_rules.handing import Target, asked_by, method_value
@@ -90,6 +88,7 @@ class Wrapper:
     klass: Klass
     held: dict[str, Typed]
     delegations: list[Delegation] = field(default_factory=list)
+    _inner: list[Klass] | None = None
 
     @cached_property
     def composes(self) -> bool:
@@ -98,15 +97,18 @@ class Wrapper:
         if any(self.klass.is_a(k) for k in named if k.root is not k):
             return False
         return any(
-            k is k.root or len(list(k.descendants)) > 1
+            k is k.root or len(k.descendants) > 1
             for typed in self.held.values()
             for k in typed.classes
+            if k.root is self.klass.root
         )
 
     def inner(self, view: View) -> list[Klass]:
         """The classes that it can hold, by declaration; never its own kind."""
-        found = {klass for attr in self.held for klass in self.inside(view, attr)}
-        return sorted(found, key=lambda k: (k.path, k.line))
+        if self._inner is None:
+            found = {klass for attr in self.held for klass in self.inside(view, attr)}
+            self._inner = sorted(found, key=lambda k: (k.path, k.line))
+        return self._inner
 
     def inside(self, view: View, attr: str) -> list[Klass]:
         """The classes that one held attribute can be of, as :meth:`inner` has them."""
@@ -131,6 +133,8 @@ class View:
         self.project = project
         self.roots = roots
         self.types = Types(project, roots)
+        self._roles: dict[Klass, Klass | None] = {}
+        self._implementers: dict[tuple[Klass, str], list[Klass]] = {}
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
         self._outside: set[str] | None = None
         self._neighbourhoods: dict[str, str] = {}
@@ -175,7 +179,9 @@ class View:
 
     def role_of(self, klass: Klass) -> Klass | None:
         """The base of the inner family that ``klass`` belongs to, or None."""
-        return next((k for k in klass.mro if k in self.roles), None)
+        if klass not in self._roles:
+            self._roles[klass] = next((k for k in klass.mro if k in self.roles), None)
+        return self._roles[klass]
 
     def in_role(self, klass: Klass, typed: Typed) -> bool:
         """Whether code that holds ``typed`` addresses ``klass``, and not only the family around."""
@@ -194,6 +200,58 @@ class View:
     def outer_uses(self, name: str) -> list[Use]:
         """Uses of ``name`` on the backend that the engine configured."""
         return [u for u in self.uses.get(name, ()) if u.typed.outer and not self._inside(u.scope)]
+
+    def addressed(self, klass: Klass, path: str) -> bool:
+        """Whether ``klass`` has all that the file ``path`` asks of the configured backend.
+
+        A model that brings a backend of its own asks for much that only this backend has.
+        """
+        return all(self.exposure(klass, n).kind != "absent" for n in self._demands.get(path, ()))
+
+    @cached_property
+    def _demands(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name, uses in self.uses.items():
+            for use in uses:
+                kept = use.call is not None and isinstance(use.call.func, Name)
+                if use.kind == "probe" or use.caught or kept or not use.typed.outer:
+                    continue
+                path = use.scope.path_of(use.cond)
+                if not _asks(path) and not _chosen_by_name(path):
+                    found.setdefault(use.scope.path, set()).add(name)
+        return found
+
+    def unwrapped(self, use: Use, wrapper: Wrapper) -> bool:
+        """Whether the class around a use puts what the wrapper holds in the wrapper's place.
+
+        ``replace(ctx, backend=ctx.backend.inner)``: what is read off ``ctx.backend`` afterwards is
+        asked of the inner backend.
+        """
+        if use.scope.klass is None or not isinstance(use.base, Attr):
+            return False
+        slot = use.base.name
+        for method in use.scope.klass.facts.methods:
+            scope = self.types.scope(use.scope.klass, method)
+            for event in method.events:
+                if not isinstance(event, CallEvent):
+                    continue
+                for keyword, value in event.call.keywords:
+                    if keyword == slot and isinstance(value, Name):
+                        binds = [b.value for b in scope.binds.get(value.id, ())]
+                        if any(
+                            isinstance(b, Attr)
+                            and b.name in wrapper.held
+                            and isinstance(b.value, Attr)
+                            and b.value.name == slot
+                            for b in binds
+                        ):
+                            return True
+        return False
+
+    def is_helper(self, klass: Klass) -> bool:
+        """Whether only backends build a class: what it asks, it asks of the one that built it."""
+        built = self._building.get(klass, ())
+        return bool(built) and all(self._inside(scope) for scope, _ in built)
 
     def _inside(self, scope: Scope) -> bool:
         return scope.klass is not None and scope.klass.root in self.types.roots
@@ -330,8 +388,8 @@ class View:
             self._outside = {
                 event.name
                 for scope in self.types.scopes()
-                for event in scope.function.events
-                if isinstance(event, Write) and event.target != Name(scope.receiver)
+                for event in scope.function.writes
+                if event.target != Name(scope.receiver)
             }
         return name in self._outside
 
@@ -454,12 +512,9 @@ class View:
     def _building(self) -> dict[Klass, list[tuple[Scope, CallEvent]]]:
         """The calls of the tree that build a class, by class."""
         found: dict[Klass, list[tuple[Scope, CallEvent]]] = {}
-        for scope in self.types.scopes():
-            for event in scope.function.events:
-                if isinstance(event, CallEvent):
-                    name = dotted(event.call.func)
-                    for klass in self.project.resolve(scope.path, name) if name else ():
-                        found.setdefault(klass, []).append((scope, event))
+        for scope, event, classes in self.types.naming_calls:
+            for klass in classes:
+                found.setdefault(klass, []).append((scope, event))
         return found
 
     def shown_inside(self, wrapper: Wrapper) -> frozenset[Klass]:
@@ -490,7 +545,9 @@ class View:
             return self.provenance(wrapper, inner, scope, depth + 1)
 
         if isinstance(expr, Attr) and expr.value == Name(scope.receiver):
-            return frozenset([expr.name]) if expr.name in wrapper.held else frozenset()
+            if expr.name in wrapper.held:
+                return frozenset([expr.name])
+            return self._given_by(wrapper, expr.name, "property", depth)
         if isinstance(expr, Name):
             return _union(again(b.value) for b in scope.binds.get(expr.id, ()))
         if isinstance(expr, Item):
@@ -501,15 +558,19 @@ class View:
             return again(expr.then) | again(expr.other)
         if isinstance(expr, Call) and isinstance(expr.func, Attr):
             if expr.func.value == Name(scope.receiver):
-                member = wrapper.klass.method(expr.func.name)
-                if member is not None and member.function is not None:
-                    inner = self.types.scope(member.owner, member.function)
-                    return _union(
-                        self.provenance(wrapper, event.value, inner, depth + 1)
-                        for event in member.function.events
-                        if isinstance(event, Return)
-                    )
+                return self._given_by(wrapper, expr.func.name, "method", depth)
         return frozenset()
+
+    def _given_by(self, wrapper: Wrapper, name: str, kind: str, depth: int) -> frozenset[str]:
+        """The held attributes that a method or property of the wrapper returns."""
+        member = wrapper.klass.method(name)
+        if member is None or member.function is None or kind_of(member.function) != kind:
+            return frozenset()
+        inner = self.types.scope(member.owner, member.function)
+        return _union(
+            self.provenance(wrapper, event.value, inner, depth + 1)
+            for event in member.function.returned
+        )
 
     def callers_of(self, klass: Klass, name: str) -> list[Use]:
         """Outer uses of ``name`` that an instance of ``klass`` can reach."""
@@ -517,6 +578,12 @@ class View:
 
     def implementers(self, wrapper: Wrapper, name: str) -> list[Klass]:
         """Inner classes that give ``name`` a meaning of their own."""
+        key = (wrapper.klass, name)
+        if key not in self._implementers:
+            self._implementers[key] = self._implementing(wrapper, name)
+        return self._implementers[key]
+
+    def _implementing(self, wrapper: Wrapper, name: str) -> list[Klass]:
         found: list[Klass] = []
         for klass in wrapper.inner(self):
             exposure = self.exposure(klass, name)
@@ -572,6 +639,11 @@ def _asks(path: list[Expr]) -> bool:
     return any(w in repr(part) for part in path for w in ("isinstance", "hasattr", "getattr"))
 
 
+def _chosen_by_name(path: list[Expr]) -> bool:
+    """Whether a condition on the way compares with a text, such as the name of a backend."""
+    return any(f"Const(text={quote}" in repr(part) for part in path for quote in ("\"'", "'\""))
+
+
 def _shared(a: str, b: str) -> str:
     """The folder that two files share, with its slash."""
     shared: list[str] = []
@@ -601,7 +673,7 @@ def constant_of(member: Member) -> Expr | None:
     assert member.function is not None
     if member.function.body == "code":
         return None
-    values = [e.value for e in member.function.events if isinstance(e, Return)]
+    values = [e.value for e in member.function.returned]
     if not values and member.function.body == "trivial":
         return Const("None")
     return values[0] if len(values) == 1 and isinstance(values[0], Const) else None

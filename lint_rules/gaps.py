@@ -111,6 +111,10 @@ class Foreign:
 
     protocols: frozenset[frozenset[str]]
 
+    def covers(self, lineages: frozenset[str]) -> bool:
+        """Whether all of ``lineages`` belong to one such leaf."""
+        return any(lineages <= protocol for protocol in self.protocols)
+
     def excludes(self, klass: Klass) -> bool:
         """Whether ``klass`` belongs to such a leaf."""
         return any({k.name for k in klass.mro} & protocol for protocol in self.protocols)
@@ -139,7 +143,13 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     exposure = view.exposure(klass, name)
     if exposure.kind in {"own", "dynamic"} or any(name in w.held for w in view.wrappers):
         return None
-    uses = [u for u in view.callers_of(klass, name) if u.scope.path not in view.defining]
+    uses = [
+        u
+        for u in view.callers_of(klass, name)
+        if u.scope.path not in view.defining
+        and not (u.scope.klass is not None and view.is_helper(u.scope.klass))
+        and not view.unwrapped(u, wrapper)
+    ]
     implementers = view.implementers(wrapper, name) if uses else []
     if not implementers:
         return None
@@ -147,6 +157,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         w
         for w in view.wrappers
         if w.composes
+        and w.klass.root is klass.root
         and not _related(view, w.klass, klass)
         and view.exposure(w.klass, name).kind == "own"
         and _for_all(w, name)
@@ -162,7 +173,8 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         return None
     protocol = _lineages(leaves)
     lineages = len(protocol)
-    if any(protocol <= other for other in strange.protocols):
+    uses = [u for u in uses if not strange.covers(_addressed(view, [u], leaves) or protocol)]
+    if not uses or strange.covers(protocol):
         return None
     if exposure.kind == "default" and _answered(view, wrapper, name, exposure):
         return None
@@ -173,10 +185,15 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     definers = [
         k for k in leaves if name in k.own or any(k is o for o, _, _ in k.stored.get(name, ()))
     ]
+    # a protocol is what one file asks of several backends, each of which has all that it asks
+    widest = max(len(_addressed(view, [u], leaves)) for u in uses)
+    defined = max(
+        sum(view.addressed(k, path) for k in definers) for path in {u.scope.path for u in uses}
+    )
     if (
         (siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)))
-        or lineages >= _LINEAGES
-        or (len(probing) > 1 and len(definers) > 1)
+        or widest >= _LINEAGES
+        or (len(probing) > 1 and defined > 1)
     ):
         return gap
     return None
@@ -190,6 +207,12 @@ def _has_routes(view: View, wrapper: Wrapper, name: str) -> bool:
         or (root is not None and name in root.members)
         or any(k.method(name) is not None for k in wrapper.inner(view))
     )
+
+
+def _addressed(view: View, uses: Iterable[Use], leaves: Iterable[Klass]) -> frozenset[str]:
+    """The lineages of those leaves that have all that the files of some uses ask of a backend."""
+    paths = {u.scope.path for u in uses}
+    return _lineages(k for k in leaves if any(view.addressed(k, path) for path in paths))
 
 
 def _related(view: View, a: Klass, b: Klass) -> bool:

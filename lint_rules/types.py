@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from lint_rules.conditions import conjunction, formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -25,12 +26,10 @@ from lint_rules.facts import (
     Name,
     Or,
     Parameter,
-    Return,
     Seq,
-    Write,
     dotted,
 )
-from lint_rules.link import Klass, Project, kind_of
+from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.routed import children_of, declares_routes
 
 __all__ = ["Scope", "Typed", "Types"]
@@ -39,6 +38,7 @@ _CONTAINERS = {
     "list", "List", "tuple", "Tuple", "Sequence", "Iterable", "dict", "Dict", "set", "Set",
     "Mapping", "Collection", "Iterator",
 }  # fmt: skip
+_CASTS = {"cast", "typing.cast"}
 _DEPTH = 12
 
 
@@ -108,9 +108,8 @@ class Scope:
     @cached_property
     def binds(self) -> dict[str, list[Bind]]:
         found: dict[str, list[Bind]] = {}
-        for event in self.function.events:
-            if isinstance(event, Bind):
-                found.setdefault(event.name, []).append(event)
+        for event in self.function.binds:
+            found.setdefault(event.name, []).append(event)
         return found
 
     @cached_property
@@ -135,6 +134,18 @@ class Scope:
         if len(binds) == 1 and name not in self.params:
             return binds[0].value
         return None
+
+    def guards(self, cond: int) -> tuple[Expr, ...]:
+        """The conditions under which an event happens, as formulas all of which hold."""
+        found = self._guards.get(cond)
+        if found is None:
+            path = conjunction(map(formula, self.path_of(cond)))
+            found = self._guards[cond] = path.items if isinstance(path, And) else (path,)
+        return found
+
+    @cached_property
+    def _guards(self) -> dict[int, tuple[Expr, ...]]:
+        return {}
 
     def path_of(self, cond: int) -> list[Expr]:
         """The conditions under which an event happens, outermost first."""
@@ -195,6 +206,10 @@ class Scope:
     def _typed_attr(self, expr: Attr, depth: int) -> Typed | None:
         if expr.value == Name(self.receiver) and self.klass is not None:
             held = self.types.held(self.klass).get(expr.name)
+            member = self.klass.method(expr.name)
+            if held is None and member is not None and member.function is not None:
+                if kind_of(member.function) == "property":
+                    return self.types.scope(member.owner, member.function).returns(depth + 1)
             return held or (None if self._kept_otherwise(expr.name) else self._outer(expr.name))
         owner = self.typed(expr.value, depth + 1)
         if owner is not None and not owner.many:
@@ -221,6 +236,10 @@ class Scope:
         if name in {"getattr"} and len(expr.args) >= 2 and isinstance(expr.args[1], Const):
             attribute = expr.args[1].text[1:-1]
             return self._typed_attr(Attr(expr.args[0], attribute), depth)
+        if name in _CASTS and len(expr.args) == 2:
+            declared = expr.args[0]
+            text = declared.text[1:-1] if isinstance(declared, Const) else dotted(declared)
+            return self.types.annotated(self.path, (text,)) or self.typed(expr.args[1], depth + 1)
         if name in {"list", "tuple", "reversed", "copy", "copy.copy"} and expr.args:
             return self.typed(expr.args[0], depth + 1)
         if name:
@@ -239,7 +258,7 @@ class Scope:
             ]
             if binds:
                 return Typed(exact=frozenset(binds))
-            return self.types.returned(self.path, func.id)
+            return self.types.returned(self.path, func.id) or self.class_typed(func, depth + 1)
         if isinstance(func, Attr):
             if func.value == Name(self.receiver) and self.klass is not None:
                 member = self.klass.method(func.name)
@@ -259,6 +278,50 @@ class Scope:
             return self.types.method_returns(func.name, self.path)
         return None
 
+    def class_typed(self, expr: Expr, depth: int = 0) -> Typed | None:
+        """Instances of what, where ``expr`` is a class: ``type[X]`` by annotation, kept or handed.
+
+        A name that a function around the class binds is looked for among the functions of the file.
+        """
+        if depth > _DEPTH:
+            return None
+        if isinstance(expr, Name):
+            parameter = self.params.get(expr.id)
+            if parameter is not None:
+                return self.types.annotated_class(self.path, parameter.annotation)
+            binds = self.binds.get(expr.id, ())
+            if binds:
+                return _merge(self.class_typed(b.value, depth + 1) for b in binds)
+            return _merge(
+                scope.class_typed(expr, depth + 1)
+                for scope in self.types.around(self.path)
+                if scope is not self and (expr.id in scope.params or expr.id in scope.binds)
+            )
+        if isinstance(expr, Attr) and self.klass is not None and expr.value == Name(self.receiver):
+            return _merge(
+                self.types.annotated_class(owner.path, write.annotation)
+                or (
+                    self.types.scope(owner, method).class_typed(write.value, depth + 1)
+                    if write.value is not None
+                    else None
+                )
+                for owner, method, write in self.klass.stored.get(expr.name, ())
+            )
+        if isinstance(expr, Call) and dotted(expr.func) in _CASTS and len(expr.args) == 2:
+            declared = expr.args[0]
+            if isinstance(declared, Item) and declared.index is not None:
+                names = (dotted(declared.value), dotted(declared.index))
+                return self.types.annotated_class(self.path, names)
+            return self.class_typed(expr.args[1], depth + 1)
+        if isinstance(expr, Call) and isinstance(expr.func, Attr):
+            base = expr.func.value
+            held = self.class_typed(base, depth + 1) or self.typed(base, depth + 1)
+            return self.types.handed_out(held, expr.func.name) if held is not None else None
+        if isinstance(expr, Call) and isinstance(expr.func, Name):
+            found = self.types.project.function(self.path, expr.func.id)
+            return self.types.annotated_class(found[0], found[1].returns) if found else None
+        return None
+
     def _classmethod(self, func: Attr) -> Typed | None:
         """``SomeBackend.create(...)``: taken to build one of its own kind, unless it says more."""
         name = dotted(func.value)
@@ -274,11 +337,7 @@ class Scope:
 
     def returns(self, depth: int = 0) -> Typed | None:
         """What a call of this function gives."""
-        inferred = _merge(
-            self.typed(event.value, depth + 1)
-            for event in self.function.events
-            if isinstance(event, Return)
-        )
+        inferred = _merge(self.typed(event.value, depth + 1) for event in self.function.returned)
         annotated = self.types.annotated(self.path, self.function.returns)
         if inferred is not None and annotated is not None:
             return replace(inferred.merged(annotated), outer=inferred.outer)
@@ -298,13 +357,17 @@ class Types:
         self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
         self._names: dict[str, dict[Klass, Typed]] = {}
         self._returns: dict[str, dict[Klass, Typed]] = {}
+        self._learnt = False
         for _ in range(3):
             before = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
             self._held.clear()
             self._locals.clear()
             self._below.clear()
+            self._learnt = False
             self._gather()
             after = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
+            if not self._learnt:
+                break  # what was concluded on the way is concluded from all there is
             self._held.clear()
             self._locals.clear()
             self._below.clear()
@@ -336,6 +399,17 @@ class Types:
             for method in klass.facts.methods:
                 yield self.scope(klass, method)
 
+    @cached_property
+    def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
+        """The calls of the project whose callee names classes, and those."""
+        return [
+            (scope, event, classes)
+            for scope in self.scopes()
+            for event in scope.function.calls
+            if (name := dotted(event.call.func))
+            and (classes := self.project.resolve(scope.path, name))
+        ]
+
     def _gather(self) -> None:
         for klass in self.project.classes:
             if klass.root in self.roots:
@@ -344,10 +418,8 @@ class Types:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
         for scope in self.scopes():
             inside = scope.klass is not None and scope.klass.root in self.roots
-            for event in scope.function.events:
-                if isinstance(event, Write) and not (
-                    inside and event.target == Name(scope.receiver)
-                ):
+            for event in scope.function.writes:
+                if not (inside and event.target == Name(scope.receiver)):
                     held = self.annotated(scope.path, event.annotation)
                     if held is None and event.value is not None:
                         held = scope.typed(event.value)
@@ -371,7 +443,9 @@ class Types:
                 known = by_root.get(klass.root)
                 if known is not None:
                     same = replace(same.merged(known), outer=same.outer or known.outer)
-                by_root[klass.root] = same
+                if same != known:
+                    by_root[klass.root] = same
+                    self._learnt = True
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""
@@ -385,6 +459,67 @@ class Types:
             return None
         many = any(name.rpartition(".")[2] in _CONTAINERS for name in annotation)
         return Typed(frozenset(classes), many)
+
+    def annotated_class(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
+        """What an annotation ``type[X]`` makes the instances of."""
+        if not {"type", "Type"} & {name.rpartition(".")[2] for name in annotation}:
+            return None
+        classes = [
+            k
+            for name in annotation
+            for k in self.project.resolve(path, name)
+            if k.root in self.roots
+        ]
+        return Typed(frozenset(classes)) if classes else None
+
+    def handed_out(self, held: Typed, name: str) -> Typed | None:
+        """What the classes are that the method ``name`` of what is held hands out.
+
+        By its annotation, or else by the families of the classes that implementations return.
+        """
+        members = [m for k in held.named if (m := k.method(name)) is not None]
+        declared = _merge(
+            self.annotated_class(m.owner.path, m.function.returns)
+            for m in members
+            if m.function is not None
+        )
+        if declared is not None or not members:
+            return declared
+        families = {
+            klass.root
+            for k in held.possible
+            if (m := k.own.get(name)) is not None
+            for klass in self._returned_classes(m)
+        }
+        return Typed(frozenset(k for k in families if k is not None)) if families else None
+
+    def _returned_classes(self, member: Member) -> Iterator[Klass]:
+        for event in member.function.returned if member.function is not None else ():
+            if name := dotted(event.value):
+                for klass in self.project.resolve(member.owner.path, name):
+                    if klass.root in self.roots:
+                        yield klass
+
+    @cached_property
+    def returned_classes(self) -> list[Klass]:
+        """The classes, not their instances, that methods of judged families return."""
+        found = {
+            klass
+            for owner in self.project.backends
+            for member in owner.own.values()
+            for klass in self._returned_classes(member)
+        }
+        return sorted(found, key=lambda k: (k.path, k.line))
+
+    def around(self, path: str) -> list[Scope]:
+        """The module-level functions of a file, in which classes may be defined."""
+        found: list[Scope] = []
+        for function in self.project.functions.get(path, {}).values():
+            key = (0, id(function))
+            if key not in self._scopes:
+                self._scopes[key] = Scope(self, path, None, function)
+            found.append(self._scopes[key])
+        return found
 
     def by_name(self, name: str, path: str) -> Typed | None:
         """What an attribute or unannotated parameter of that name holds in the file ``path``."""
@@ -413,7 +548,7 @@ class Types:
             self._active.discard(key)
 
     def _nearest(self, by_root: dict[Klass, Typed] | None, path: str) -> Typed | None:
-        """Of several families with evidence, the one whose root stands nearest to ``path``."""
+        """Of several families with evidence, those whose roots stand nearest to ``path``."""
         if not by_root:
             return None
         if len(by_root) == 1:
@@ -429,7 +564,8 @@ class Types:
                 count += 1
             return count
 
-        return by_root[max(by_root, key=common)]
+        most = max(map(common, by_root))
+        return _merge(held for root, held in by_root.items() if common(root) == most)
 
     def held_below(self, classes: frozenset[Klass], name: str) -> Typed | None:
         """What the attribute ``name`` holds on an instance of one of ``classes`` or below."""
@@ -471,8 +607,8 @@ class Types:
         for owner in klass.mro:
             for method in owner.facts.methods:
                 scope = self.scope(owner, method)
-                for event in method.events:
-                    if not isinstance(event, CallEvent) or len(event.call.args) != 1:
+                for event in method.calls:
+                    if len(event.call.args) != 1:
                         continue
                     func = event.call.func
                     if isinstance(func, Attr) and func.name in {"append", "add"}:

@@ -9,7 +9,7 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from mla_guard.diagnostic import RULE_NAMES
 from mla_guard.server_cli import add_server
 
 if TYPE_CHECKING:
+    from lint_rules.cache import Cache
     from lint_rules.config import Config
     from lint_rules.output import Format
     from lint_rules.run import Report
@@ -80,6 +81,15 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--exit-zero", action="store_true", help="exit 0 although there are findings"
     )
+    check.add_argument(
+        "--no-cache", action="store_true", help="find everything out anew, and keep nothing"
+    )
+    check.add_argument(
+        "--changed-since",
+        metavar="REV",
+        help="report only what the files that differ from this git revision cause",
+    )
+    check.add_argument("--watch", action="store_true", help="check again whenever a file changes")
     check.set_defaults(verb=_check)
 
     rule = verbs.add_parser("rule", help="explain one rule, or list them")
@@ -93,6 +103,11 @@ def parser() -> argparse.ArgumentParser:
     contract.add_argument("--matrix", action="store_true", help="who implements which hook")
     contract.set_defaults(verb=_contract)
 
+    cache = verbs.add_parser("cache", help="name or clear the cache of a project")
+    cache.add_argument("action", choices=["dir", "clear"])
+    cache.add_argument("paths", nargs="*", default=["."], metavar="PATH")
+    cache.set_defaults(verb=_cache)
+
     demo = verbs.add_parser("demo", help="check a small bundled engine with one of each fault")
     demo.set_defaults(verb=_demo)
 
@@ -105,12 +120,68 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    import gc
+
+    gc.disable()  # nothing large becomes garbage before a check ends
+    if arguments.watch:
+        return _watch(arguments)
+    return _check_once(arguments, cached=not arguments.no_cache)
+
+
+def _check_once(arguments: argparse.Namespace, *, cached: bool) -> int:
     targets, config = _configured(arguments)
-    report = _run(targets, config)
+    changed = _changed(arguments.changed_since, targets)
+    report = _run(targets, config, changed, cached=cached)
     code = _write(report, config, arguments.output_format)
     if arguments.show_unresolved:
         _write_unresolved(report)
     return CLEAN if code == FINDINGS and arguments.exit_zero else code
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    import gc
+
+    from lint_rules.tree import list_files
+    from lint_rules.watch import watch
+
+    def state() -> object:
+        try:
+            targets, config = _configured(arguments)
+        except _UsageError as error:
+            return str(error)
+        return config, list_files(targets, config)
+
+    def check() -> None:
+        if sys.stdout.isatty():
+            print("\x1b[2J\x1b[H", end="")
+        try:
+            _check_once(arguments, cached=not arguments.no_cache)
+        except _UsageError as error:
+            print(f"mla-guard: error: {error}", file=sys.stderr)
+        sys.stdout.flush()
+        gc.collect()
+
+    watch(check, state)
+    return CLEAN
+
+
+def _changed(revision: str | None, targets: Sequence[Path]) -> tuple[Path, ...] | None:
+    """The files that ``--changed-since`` names, inside of the targets."""
+    if revision is None:
+        return None
+    from lint_rules.changed import GitError, changed_since
+    from lint_rules.target import inside
+
+    found: dict[Path, None] = {}
+    try:
+        for target in targets:
+            folder = target if target.is_dir() else target.parent
+            real = Path(os.path.realpath(target))
+            files = changed_since(revision, folder)
+            found.update(dict.fromkeys(f for f in files if inside(Path(os.path.realpath(f)), real)))
+    except GitError as error:
+        raise _UsageError(str(error)) from error
+    return tuple(found)
 
 
 def _located(paths: Sequence[str]) -> tuple[tuple[Path, ...], Config]:
@@ -149,9 +220,32 @@ def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
         raise _UsageError(str(error)) from error
 
 
-def _run(targets: Sequence[Path], config: Config) -> Report:
+def _run(
+    targets: Sequence[Path],
+    config: Config,
+    changed: Collection[Path] | None = None,
+    *,
+    cached: bool,
+) -> Report:
+    from lint_rules.cache import Cache, cache_folder
+    from lint_rules.finished import Asked, recall
+
+    cache = Cache(cache_folder(config, targets)) if cached else None
+    if cache is not None:
+        report = recall(cache, Asked(targets, config, changed).key())
+        if report is not None:
+            return report
+    return _run_anew(targets, config, changed, cache)
+
+
+def _run_anew(
+    targets: Sequence[Path],
+    config: Config,
+    changed: Collection[Path] | None,
+    cache: Cache | None,
+) -> Report:
     from lint_rules.config import ConfigError
-    from lint_rules.run import check
+    from lint_rules.run import TreeChanged, check
 
     def progress(message: str) -> None:
         sys.stderr.write(f"\r\x1b[K{message}")
@@ -159,9 +253,17 @@ def _run(targets: Sequence[Path], config: Config) -> Report:
 
     shown = sys.stderr.isatty()
     try:
-        return check(targets, config, progress=progress if shown else None)
+        return check(
+            targets,
+            config,
+            changed=changed,
+            progress=progress if shown else None,
+            cache=cache,
+        )
     except ConfigError as error:
         raise _UsageError(str(error)) from error
+    except TreeChanged as error:
+        raise _UsageError(f"{error} is edited faster than it can be read") from error
     finally:
         if shown:
             progress("")
@@ -228,13 +330,29 @@ def _contract(arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
+def _cache(arguments: argparse.Namespace) -> int:
+    from lint_rules.cache import cache_folder, clear
+
+    targets, config = _located(arguments.paths)
+    folder = cache_folder(config, targets)
+    if arguments.action == "dir":
+        print(folder)
+        return CLEAN
+    try:
+        removed = clear(folder)
+    except OSError as error:
+        raise _UsageError(f"{folder} cannot be cleared: {error.strerror}") from error
+    print(f"Removed {removed} files from {folder}.")
+    return CLEAN
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     from lint_rules.config import Config
     from lint_rules.demo import DESCRIPTION, ENGINE
 
     print(DESCRIPTION, end="\n\n")
     config = Config(src=(ENGINE,))
-    code = _write(_run([ENGINE], config), config, "text")
+    code = _write(_run([ENGINE], config, cached=False), config, "text")
     return CLEAN if code == FINDINGS else FAILED
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lint_rules.conditions import show
 from lint_rules.dispatch import super_target
-from lint_rules.facts import Attr, CallEvent, Const, Name, dotted
+from lint_rules.facts import Attr, CallEvent, Const, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
@@ -27,6 +27,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             scope = judge.view.types.scope(klass, method)
             yield from _calls_to_parents(judge, klass, scope)
     yield from _constructions(judge)
+    yield from _factories(judge)
 
 
 def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
@@ -225,24 +226,21 @@ def _passed(judge: Judge, scope: Scope, parameter: str) -> list[Related]:
     if scope.klass is None or scope.function.name != "__init__":
         return found
     position = [p.name for p in scope.function.params].index(parameter) - 1
-    for other in judge.view.types.scopes():
-        for event in other.function.events:
-            if isinstance(event, CallEvent):
-                name = dotted(event.call.func)
-                if not name or scope.klass not in judge.project.resolve(other.path, name):
-                    continue
-                value = dict(event.call.keywords).get(parameter)
-                if value is None and position < len(event.call.args):
-                    value = event.call.args[position]
-                if value is not None and value != Const("None"):
-                    found.append(
-                        judge.places.related(
-                            other.path,
-                            event.line,
-                            scope.klass.name,
-                            f"{other.symbol} passes {parameter} here",
-                        )
-                    )
+    for other, event, named in judge.view.types.naming_calls:
+        if scope.klass not in named:
+            continue
+        value = dict(event.call.keywords).get(parameter)
+        if value is None and position < len(event.call.args):
+            value = event.call.args[position]
+        if value is not None and value != Const("None"):
+            found.append(
+                judge.places.related(
+                    other.path,
+                    event.line,
+                    scope.klass.name,
+                    f"{other.symbol} passes {parameter} here",
+                )
+            )
     return found
 
 
@@ -320,29 +318,103 @@ def _runs(klass: Klass, method: Member) -> bool:
 
 
 def _constructions(judge: Judge) -> Iterator[Diagnostic]:
+    for scope, event, named in judge.view.types.naming_calls:
+        func = event.call.func
+        if event.caught or (isinstance(func, Name) and scope.binds.get(func.id)):
+            continue
+        classes = [k for k in named if k.root is not None]
+        for klass in classes if len(classes) == 1 else ():
+            init = klass.method("__init__")
+            if init is None or init.function is None or not klass.complete:
+                continue
+            call = arguments(event.call)
+            errors = binding_errors(shape(init.function), call)
+            if errors:
+                yield Diagnostic(
+                    "MLA102",
+                    "error",
+                    f"{klass.name}{call} does not bind to "
+                    f"{init.symbol}{format_shape(shape(init.function))}",
+                    judge.places.at(scope.path, event.line, klass.name),
+                    scope.symbol,
+                    (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
+                    tuple(f"{init.symbol} {reason}" for reason in errors),
+                    "TypeError as soon as the backend is built.",
+                )
+
+
+def _factories(judge: Judge) -> Iterator[Diagnostic]:
+    """Calls of a class that a backend hands out, which some class of the family does not fit.
+
+    What is passed by position has to mean what the family's base calls it.
+    """
+    said: set[Member] = set()
     for scope in judge.view.types.scopes():
-        for event in scope.function.events:
-            if not isinstance(event, CallEvent) or event.caught:
+        for event in scope.function.calls:
+            if event.caught or not isinstance(event.call.func, (Name, Attr)):
                 continue
-            name = dotted(event.call.func)
-            if not name or (isinstance(event.call.func, Name) and scope.binds.get(name)):
+            made = scope.class_typed(event.call.func)
+            if made is None:
                 continue
-            classes = [k for k in judge.project.resolve(scope.path, name) if k.root is not None]
-            for klass in classes if len(classes) == 1 else ():
+            call = arguments(event.call)
+            for klass in judge.view.types.returned_classes:
                 init = klass.method("__init__")
-                if init is None or init.function is None or not klass.complete:
+                promise = _promised_init(klass)
+                if init is None or init in said or promise is None or not made.holds(klass):
                     continue
-                call = arguments(event.call)
-                errors = binding_errors(shape(init.function), call)
-                if errors:
-                    yield Diagnostic(
-                        "MLA102",
-                        "error",
-                        f"{klass.name}{call} does not bind to "
-                        f"{init.symbol}{format_shape(shape(init.function))}",
-                        judge.places.at(scope.path, event.line, klass.name),
-                        scope.symbol,
-                        (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
-                        tuple(f"{init.symbol} {reason}" for reason in errors),
-                        "TypeError as soon as the backend is built.",
-                    )
+                known = klass.complete or init.owner is klass
+                moved = _moved(init, promise, call) if known else ()
+                if moved:
+                    said.add(init)
+                    yield _misbuilt(judge, scope, event, init, promise, moved)
+
+
+def _promised_init(klass: Klass) -> Member | None:
+    """The constructor that the base class of a family declares for all of it."""
+    root = klass.root
+    declared = root.members.get("__init__") if root is not None and root is not klass else None
+    return declared if declared is not None and declared.function is not None else None
+
+
+def _moved(init: Member, promise: Member, call: Call) -> tuple[str, ...]:
+    assert init.function is not None
+    assert promise.function is not None
+    mine, theirs = shape(init.function), shape(promise.function)
+    if binding_errors(theirs, call) or binding_errors(mine, call):
+        return ()
+    names = {p.name for p in theirs}
+    return tuple(
+        f"{argument} lands in {parameter}"
+        for argument, parameter in misnamed_positionals(mine, call)
+        if argument in names
+    )
+
+
+def _misbuilt(
+    judge: Judge,
+    scope: Scope,
+    event: CallEvent,
+    init: Member,
+    promise: Member,
+    moved: tuple[str, ...],
+) -> Diagnostic:
+    assert init.function is not None
+    assert promise.function is not None
+    built = show(event.call.func)
+    return Diagnostic(
+        "MLA102",
+        "error",
+        f"{scope.symbol} builds whichever class {built} is by position, and of {init.symbol} "
+        + "; ".join(moved),
+        judge.places.member(init),
+        init.symbol,
+        (
+            judge.places.related(scope.path, event.line, built, f"{scope.symbol} builds it here"),
+            Related(
+                judge.places.member(promise),
+                f"{promise.symbol}{format_shape(shape(promise.function))} is the order for all",
+            ),
+        ),
+        tuple(f"{init.symbol} takes {format_shape(shape(init.function))}" for _ in moved[:1]),
+        "Take the parameters of the base class, in their order.",
+    )

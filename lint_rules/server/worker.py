@@ -6,12 +6,15 @@ import os
 import sys
 from pathlib import Path
 
+from lint_rules.cache import Cache, cache_folder
 from lint_rules.config import Config, ConfigError, load_config
 from lint_rules.judge import Judge
+from lint_rules.library import Library, TreeChanged
 from lint_rules.run import check, read_project
 from lint_rules.server.hover import describe
 from lint_rules.server.wire import Checked, CheckTree, Described, DescribeHook, receive, send
 from lint_rules.target import inside
+from lint_rules.tree import list_files
 
 __all__ = ["Worker", "main"]
 
@@ -40,38 +43,45 @@ class Worker:
 
     def _check(self, folder: str) -> Checked:
         try:
-            targets, config = _located(folder)
-            report = check(targets, config, unsaved=self._asked.unsaved)
+            targets, config, cache = _located(folder)
+            report = check(targets, config, unsaved=self._asked.unsaved, cache=cache)
         except ConfigError as error:
             return Checked(problems=(str(error),))
+        except TreeChanged as error:
+            return Checked(problems=(f"{error} is edited faster than it can be read",))
         note = f"{folder}: no base class of attention backends: nothing to check"
         return Checked(report.diagnostics, report.failures, notes=() if report.roots else (note,))
 
     def describe(self, asked: DescribeHook) -> Described:
         """What hovering over a name shows."""
         path = Path(asked.path)
-        for folder in self._asked.folders:
-            if inside(path, Path(folder)):
-                judge = self._judge(folder)
-                if judge is not None:
-                    return describe(judge, Path(folder), asked)
+        try:
+            for folder in self._asked.folders:
+                if inside(path, Path(folder)):
+                    judge = self._judge(folder)
+                    if judge is not None:
+                        return describe(judge, Path(folder), asked)
+        except TreeChanged:
+            self._judges.clear()  # it was linked from what is no longer there
         return Described()
 
     def _judge(self, folder: str) -> Judge | None:
         """The linked project around a folder, read when it is first asked for after a check."""
         if folder not in self._judges:
             try:
-                targets, config = _located(folder)
-                _, judge = read_project(targets, config, unsaved=self._asked.unsaved)
-                self._judges[folder] = judge
+                targets, config, cache = _located(folder)
+                listing = list_files(targets, config)
+                with Library(listing, cache, 0, self._asked.unsaved) as library:
+                    _, self._judges[folder] = read_project(library, config)
             except ConfigError:
                 self._judges[folder] = None  # the check has said so
         return self._judges[folder]
 
 
-def _located(folder: str) -> tuple[tuple[Path, ...], Config]:
+def _located(folder: str) -> tuple[tuple[Path, ...], Config, Cache]:
     targets = (Path(folder),)
-    return targets, load_config(targets)
+    config = load_config(targets)
+    return targets, config, Cache(cache_folder(config, targets))
 
 
 def main() -> None:

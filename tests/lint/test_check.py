@@ -180,6 +180,7 @@ def test_what_is_named_is_read(
     [
         (" or ".join(["a"] * 3000), "is nested too deeply to be read"),
         ("def (:\n", "does not parse: invalid syntax"),
+        ("def unrelated():\n    return = 1\n", "does not parse: invalid syntax"),
     ],
 )
 def test_a_file_that_cannot_be_read_never_stops_the_rest(

@@ -17,6 +17,8 @@ from mla_guard import __version__
 from mla_guard.cli import main
 from mla_guard.diagnostic import LINT_RULES, Diagnostic, Place, Related
 
+SEARCHED = f"(packages are looked for in {sys.prefix})"
+
 HEADLINE = "a.py:3:5: MLA101 drops 'flag' [hook-signature-drift]\n"
 
 
@@ -177,7 +179,10 @@ def test_unresolved_places_are_listed_on_demand(
     ("arguments", "message"),
     [
         (["check", "nosuch/dir"], "no such file or directory: 'nosuch/dir'"),
-        (["check", "nosuch"], "no file, directory or installed package is named 'nosuch'"),
+        (
+            ["check", "nosuch"],
+            f"no file, directory or installed package is named 'nosuch' {SEARCHED}",
+        ),
         (
             ["check", "--select", "MLA1,MLA9"],
             "--select: unknown rule 'MLA9', expected a code, a name or a prefix such as 'MLA2'",
@@ -232,7 +237,7 @@ def test_an_interrupt_is_130_and_says_nothing(
 def test_progress_is_drawn_on_a_terminal_and_wiped(
     engine: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    def check(*_: object, progress: Callable[[str], None] | None = None) -> Report:
+    def check(*_: object, progress: Callable[[str], None] | None = None, **__: object) -> Report:
         if progress:
             progress("reading 4 files")
         return report()

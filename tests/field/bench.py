@@ -1,0 +1,108 @@
+"""What the linter finds in releases of engines: the known faults, and how right the rest is.
+
+    python -m tests.field.bench [--engine sglang]
+
+Downloads the pinned releases (once), checks each as a whole in a process of its own, and prints the
+known faults found and missed, the findings per rule on the newest releases with the verdicts of
+``labels.toml``, and run time and peak memory. Exits with 1 where a finding has no label or a label
+no finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.bench.check_release import Checked, measure
+from tests.field.cases import NEWEST, Case, Finding, cases, package_of, relative
+from tests.field.labels import VERDICTS, compare, labels
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; returns the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--engine", choices=sorted(NEWEST), help="this engine only")
+    arguments = parser.parse_args(argv)
+    engines = [arguments.engine] if arguments.engine else list(NEWEST)
+    chosen = [case for case in cases() if case.engine in engines]
+    runs = _checked(engines, chosen)
+    findings = {
+        key: [relative(f, package_of(*key)) for f in run.findings] for key, run in runs.items()
+    }
+    _print_cases(chosen, findings)
+    wrong = [_print_newest(engine, findings[engine, NEWEST[engine]]) for engine in engines]
+    print("\nrelease              seconds  peak MiB  findings")
+    for (engine, release), run in runs.items():
+        name = f"{engine} {release}"
+        print(f"{name:20} {run.seconds:7.1f} {run.peak_mib:9.0f} {len(run.findings):9}")
+    return 1 if any(wrong) else 0
+
+
+def _checked(engines: Sequence[str], chosen: Sequence[Case]) -> dict[tuple[str, str], Checked]:
+    wanted = dict.fromkeys((c.engine, c.release) for c in chosen if c.release)
+    wanted |= dict.fromkeys((engine, NEWEST[engine]) for engine in engines)
+    runs: dict[tuple[str, str], Checked] = {}
+    for engine, release in wanted:
+        print(f"checking {engine} {release}", file=sys.stderr)
+        runs[engine, release] = measure(package_of(engine, release))
+    return runs
+
+
+def _print_cases(chosen: Sequence[Case], findings: dict[tuple[str, str], list[Finding]]) -> None:
+    by_rule: Counter[str] = Counter()
+    for read, title in (
+        ("static", "readable from source"),
+        ("partly", "only partly readable"),
+        ("commit", "in no release, not run"),
+    ):
+        listed = [case for case in chosen if case.read == read]
+        found = {
+            case.id: codes
+            for case in listed
+            if (
+                codes := sorted(
+                    {
+                        str(f["code"])
+                        for f in findings.get((case.engine, case.release), ())
+                        if case.is_shown_by(f)
+                    }
+                )
+            )
+        }
+        print(f"\nfaults {title}: {len(found)} of {len(listed)} found")
+        for case in listed:
+            shown = ", ".join(found.get(case.id, ["missed" if case.release else "-"]))
+            by_rule.update(found.get(case.id, ()))
+            print(
+                f"  {case.id} {case.engine} {case.release or 'commit':13} {shown:15} {case.fault}"
+            )
+    print("\nfaults found per rule: " + ", ".join(f"{c} {n}" for c, n in sorted(by_rule.items())))
+
+
+def _print_newest(engine: str, findings: Sequence[Finding]) -> bool:
+    """Print the verdicts per rule; whether labels and findings disagree."""
+    release = NEWEST[engine]
+    used, unlabelled, stale = compare(findings, labels(engine, release))
+    counts = Counter((label.code, label.verdict) for label in used)
+    total = Counter(label.verdict for label in used)
+    print(f"\n{engine} {release}: {len(findings)} findings")
+    print("  rule     findings  " + "  ".join(f"{verdict:>9}" for verdict in VERDICTS))
+    for code, count in sorted(Counter(str(f["code"]) for f in findings).items()):
+        print(f"  {code} {count:10}  " + "  ".join(f"{counts[code, v]:9}" for v in VERDICTS))
+    print(f"  all    {len(findings):10}  " + "  ".join(f"{total[v]:9}" for v in VERDICTS))
+    for finding in unlabelled:
+        print(
+            f"  no label, or several: {finding['path']}:{finding['line']} {finding['code']} "
+            f"{finding['symbol']}: {finding['message']}"
+        )
+    for label in stale:
+        print(f"  stale label: {label.path} {label.code} {label.symbol} {label.about}")
+    return bool(unlabelled or stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
