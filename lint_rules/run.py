@@ -19,7 +19,7 @@ from lint_rules.suppression import apply_ignores
 from lint_rules.target import inside
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
-__all__ = ["FileFailure", "Report", "check", "read_project"]
+__all__ = ["FileFailure", "Report", "check", "judged", "read_project"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,18 @@ def check(
 ) -> Report:
     """Check the project around ``targets`` and report on what lies inside them."""
     loaded, judge = read_project(targets, config, progress=progress)
+    return judged(loaded, judge, targets, config, progress=progress)
+
+
+def judged(
+    loaded: Loaded,
+    judge: Judge,
+    targets: Sequence[Path],
+    config: Config,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """The check of a project that :func:`read_project` has read for the same ``targets``."""
     sources = loaded.scan.sources
     findings: list[Diagnostic] = []
     for code, rule in RULES.items():

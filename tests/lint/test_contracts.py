@@ -45,12 +45,13 @@ HipMLABackend          I  I  I  I  I  i  .  I
 HybridLinearBackend    d  d  d  d  d  i  d  d
 PhaseBackend           d  d  d  d  d  i  d  .
 SlidingWindowBackend   d  d  d  d  d  i  d  d
-TRTLLMMLABackend       i  I  I  i  i  i  I  i
+TRTLLMMLABackend       i  I  I  i  i  i  D  i
 TokenspeedMLABackend   i  i  I  i  i  i  i  i
 TritonBackend          I  I  I  I  r  i  .  I
 TwoBatchBackend        d  d  d  d  d  i  .  d
 
-I implements  i inherits  d delegates  r raises only  . absent
+I implements  D implements with a drifted signature  i inherits  d delegates  r raises only  \
+. absent
 
   1  init_forward_metadata
   2  forward_decode
