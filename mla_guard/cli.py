@@ -9,7 +9,8 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from mla_guard.diagnostic import RULE_NAMES
 if TYPE_CHECKING:
     from lint_rules.config import Config
     from lint_rules.output import Format
-    from lint_rules.run import Report
+    from lint_rules.run import FileFailure, Report
 
 __all__ = ["main"]
 
@@ -91,6 +92,20 @@ def _parser() -> argparse.ArgumentParser:
     contract.add_argument("--matrix", action="store_true", help="who implements which hook")
     contract.set_defaults(verb=_contract)
 
+    report = verbs.add_parser(
+        "report", help="write a page with hierarchy, matrix, findings and their history"
+    )
+    report.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a tree each, the oldest release first; hierarchy and matrix are of the last",
+    )
+    report.add_argument(
+        "--html", required=True, metavar="FILE", help="what is written; - is stdout"
+    )
+    report.set_defaults(verb=_report)
+
     demo = verbs.add_parser("demo", help="check a small bundled engine with one of each fault")
     demo.set_defaults(verb=_demo)
 
@@ -149,15 +164,24 @@ def _run(targets: Sequence[Path], config: Config) -> Report:
     from lint_rules.config import ConfigError
     from lint_rules.run import check
 
+    try:
+        with _progress() as progress:
+            return check(targets, config, progress=progress)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None] | None]:
+    """What shows how far a check is, on a terminal: one line, gone at the end."""
+
     def progress(message: str) -> None:
         sys.stderr.write(f"\r\x1b[K{message}")
         sys.stderr.flush()
 
     shown = sys.stderr.isatty()
     try:
-        return check(targets, config, progress=progress if shown else None)
-    except ConfigError as error:
-        raise _UsageError(str(error)) from error
+        yield progress if shown else None
     finally:
         if shown:
             progress("")
@@ -167,9 +191,7 @@ def _write(report: Report, config: Config, form: Format) -> int:
     from lint_rules.output import render, shown, summary
 
     here = Path.cwd()
-    for failure in report.failures:
-        place = f"{shown(failure.path, here)}:{failure.line}"
-        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
+    _write_failures(report.failures)
     if not report.roots:
         read = ", ".join(shown(str(path), here) for path in config.src) or "the given paths"
         raise _UsageError(
@@ -186,6 +208,14 @@ def _write(report: Report, config: Config, form: Format) -> int:
     if report.failures:
         return FAILED
     return FINDINGS if report.diagnostics else CLEAN
+
+
+def _write_failures(failures: Sequence[FileFailure]) -> None:
+    from lint_rules.output import shown
+
+    for failure in failures:
+        place = f"{shown(failure.path, Path.cwd())}:{failure.line}"
+        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
 
 
 def _write_unresolved(report: Report) -> None:
@@ -222,6 +252,25 @@ def _contract(arguments: argparse.Namespace) -> int:
     except (ConfigError, ContractError) as error:
         raise _UsageError(str(error)) from error
     return CLEAN
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from contextlib import nullcontext
+
+    from lint_rules.config import ConfigError
+    from lint_rules.report.command import ReportError, main_report, replacing
+    from lint_rules.target import TargetError
+
+    to_stdout = arguments.html == "-"
+    try:
+        with nullcontext(sys.stdout) if to_stdout else replacing(Path(arguments.html)) as stream:
+            with _progress() as progress:
+                page, failures = main_report(arguments.paths, progress)
+            stream.write(page)
+    except (ConfigError, ReportError, TargetError) as error:
+        raise _UsageError(str(error)) from error
+    _write_failures(failures)
+    return FAILED if failures else CLEAN
 
 
 def _demo(arguments: argparse.Namespace) -> int:
