@@ -106,7 +106,7 @@ def _words(cell: Cell) -> str:
     owner = cell.member.owner.name if cell.member is not None else ""
     return {
         "implemented": "implemented",
-        "drifted": "implemented with a drifted signature (MLA101)",
+        "drifted": "implemented, but drifted (MLA101)",
         "inherited": f"inherited from {owner}",
         "delegated": "delegated",
         "raises": f"only the definition of {owner}, which raises",

@@ -43,7 +43,7 @@ LETTERS: dict[State, str] = {
 
 WORDS: dict[State, str] = {
     "implemented": "implements",
-    "drifted": "implements with a drifted signature",
+    "drifted": "drifts",
     "inherited": "inherits",
     "delegated": "delegates",
     "raises": "raises only",

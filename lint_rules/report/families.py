@@ -1,4 +1,4 @@
-"""Classes, what they derive from and hold, and the matrix of their hooks, as the page shows them."""
+"""Classes, what they derive from and hold, and the matrix of their hooks, for the page."""
 
 from __future__ import annotations
 

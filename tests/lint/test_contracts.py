@@ -50,8 +50,7 @@ TokenspeedMLABackend   i  i  I  i  i  i  i  i
 TritonBackend          I  I  I  I  r  i  .  I
 TwoBatchBackend        d  d  d  d  d  i  .  d
 
-I implements  D implements with a drifted signature  i inherits  d delegates  r raises only  \
-. absent
+I implements  D drifts  i inherits  d delegates  r raises only  . absent
 
   1  init_forward_metadata
   2  forward_decode

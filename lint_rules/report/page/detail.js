@@ -36,17 +36,16 @@ function codeOf(end) {
 function endFigure(end) {
   return el("figure", { class: "end" },
     el("figcaption", {},
-      el("code", {}, `${end.path}:${end.line}:${end.column}`),
+      el("code", {}, broken(`${end.path}:${end.line}:${end.column}`)),
       end.message ? [" \u2014 ", end.message] : [" \u2014 ", el("strong", {}, "the finding")]),
     codeOf(end));
 }
 
 function signatureDifference(difference) {
   const row = (symbol, side, tag) =>
-    el("div", { class: "row" }, el("b", {}, symbol), " (",
+    el("div", {}, el("b", {}, broken(symbol)), el("div", { class: "row" },
       difference.parameters.filter(([what]) => what === "same" || what === side)
-        .map(([what, text]) => el(what === "same" ? "span" : tag, {}, text)),
-      ")");
+        .map(([what, text]) => el(what === "same" ? "span" : tag, {}, text))));
   return [
     el("h3", {}, "Signatures"),
     el("div", { class: "difference" },
@@ -66,7 +65,7 @@ function findingBody(finding) {
     finding.hint ? el("p", { class: "hint" }, el("strong", {}, "Hint: "), finding.hint) : [],
     finding.diff ? signatureDifference(finding.diff) : [],
     el("h3", {}, finding.ends.length > 1 ? "Both ends" : "Where"),
-    finding.ends.map(endFigure),
+    el("div", { class: "ends" }, finding.ends.map(endFigure)),
     hasHistory
       ? [el("h3", {}, "Releases"), el("p", {}, span(row)), strip(row)] : [],
   ];

@@ -20,6 +20,10 @@ const svg = (tag, attributes, ...children) =>
 
 const byId = (id) => document.getElementById(id);
 
+// Where a path or dotted name may be broken into lines: behind a separator.
+const broken = (text) =>
+  text.split(/(?<=[./_])(?=[^./_])/).flatMap((part, index) => (index ? [el("wbr"), part] : [part]));
+
 const count = (number, noun, plural) => `${number} ${number === 1 ? noun : plural || noun + "s"}`;
 
 // `code` in prose.

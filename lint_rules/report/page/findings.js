@@ -22,8 +22,8 @@ function findingRow(finding) {
   return el("tr", {},
     el("td", {}, severity(finding)),
     el("td", { class: "code" }, finding.code, el("br"), el("span", { class: "soft" }, finding.name)),
-    el("td", {}, el("code", {}, finding.symbol), el("br"),
-      el("span", { class: "soft" }, `${finding.path}:${finding.line}`)),
+    el("td", {}, el("code", {}, broken(finding.symbol)), el("br"),
+      el("span", { class: "soft" }, broken(`${finding.path}:${finding.line}`))),
     el("td", {}, el("a", { href: `#finding-${finding.id}` }, finding.message),
       finding.gone ? el("span", { class: "soft" }, ` (last in ${finding.release})`) : null));
 }
@@ -35,7 +35,7 @@ function drawFindings(frame, redraw) {
       ? "Nothing matches: clear the search or the filters." : "No findings."));
     return rows;
   }
-  frame.replaceChildren(el("table", { class: "list cards" },
+  frame.replaceChildren(el("table", { class: "list cards findings" },
     el("thead", {}, el("tr", {}, COLUMNS.map(([name, title]) => el("th", {
       scope: "col", "aria-sort": found.by === name ? (found.down ? "descending" : "ascending") : null,
     }, el("button", { type: "button", click: () => {
@@ -69,7 +69,8 @@ function findingsView() {
     ],
     body: [frame, paper],
     draw,
-    status: () => `${rows.length} of ${count(data.findings.length, "finding")}`,
+    status: () =>
+      `${rows.length} of ${count(found.gone ? data.findings.length : present.length, "finding")}`,
   };
 }
 

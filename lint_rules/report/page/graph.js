@@ -4,8 +4,10 @@ const ROW = 30;
 const PORT = 20;
 const LETTER = 7.25;
 const HEIGHT = 24;
+const SMALL = 6.7;
+const BESIDE = 38;
 
-const graph = { folded: new Set(), zoom: 1, links: true, at: null };
+const graph = { folded: new Set(), zoom: 1, links: false, at: null };
 
 // Where each visible class stands: a class on the row of its first child, its children below each other.
 function layout(root) {
@@ -18,9 +20,12 @@ function layout(root) {
     const open = !graph.folded.has(id);
     const label = klass.name + (below.length ? (open ? "  \u25be" : `  \u25b8${size(id, root)}`) : "");
     const width = (label.length + (tallied ? String(tallied).length + 3 : 0)) * LETTER + 20;
-    const place = { id, depth, y: top, label, width, below, open, order: places.size };
+    const place = { id, depth, y: top, label, width, room, below, open };
     places.set(id, place);
-    widths[depth] = Math.max(widths[depth] || 0, width, ...klass.holds.map((h) => portText(h).length * 6.7 + 34));
+    const room = below.length && open ? BESIDE : Infinity;
+    const ports = room < Infinity ? klass.holds.map((h) => cut(portText(h), room).length * SMALL + 34) : [];
+    // beside a leaf there is nothing that what it holds could run into
+    widths[depth] = Math.max(widths[depth] || 0, width, ...ports);
     let bottom = top;
     if (open) for (const child of below) bottom = visit(child, depth + 1, bottom);
     return Math.max(bottom, top + ROW + klass.holds.length * PORT);
@@ -39,6 +44,8 @@ function size(id, root) {
   return children[id].filter((c) => firstBase(c, root) === id)
     .reduce((sum, child) => sum + 1 + size(child, root), 0);
 }
+
+const cut = (text, room) => (text.length > room ? `${text.slice(0, room - 1)}\u2026` : text);
 
 const portText = (held) =>
   `${held.attr}: ${held.classes.map((c) => data.classes[c].name).join(" | ") || "?"}${held.many ? " [ ]" : ""}`;
@@ -80,7 +87,8 @@ function drawPorts(place) {
     const y = place.y + ROW + index * PORT;
     return svg("g", { class: "port", "aria-hidden": "true", "data-class": place.id },
       svg("path", { class: "stub", d: `M${place.x + 12} ${place.y + HEIGHT}V${y + 6}h10` }),
-      svg("text", { x: place.x + 26, y: y + 10 }, `\u25c7 ${portText(held)}`));
+      svg("text", { x: place.x + 26, y: y + 10 }, `\u25c7 ${cut(portText(held), place.room)}`),
+      svg("title", {}, portText(held)));
   });
 }
 
@@ -219,10 +227,11 @@ function hierarchyView() {
       button("Fit", "Fit the width", () => zoom(0)),
       button("Unfold all", "Unfold all classes", () => folding(false)),
       button("Fold all", "Fold all classes below the first level", () => folding(true)),
-      toggle("Links of wrappers", graph.links, (on) => { graph.links = on; light(frame, ""); }),
+      toggle("All links of wrappers", graph.links, (on) => { graph.links = on; light(frame, ""); }),
     ],
     legend: el("p", { class: "shown" },
-      "An arrow points at the base class; a rounded class is a wrapper, \u25c7 what it holds. ",
+      "An arrow points at the base class. A rounded class is a wrapper, \u25c7 is what it holds; "
+      + "point at either to see the link. ",
       "\u25b2 has errors, \u25b3 has warnings only. Arrow keys move and fold, Enter opens."),
     body: frame,
     draw,

@@ -25,8 +25,8 @@ function historyRow(row, index) {
   const finding = data.findings.find((f) => f.key === index);
   return el("tr", {},
     el("td", { class: "code" }, row.code),
-    el("td", {}, el("a", { href: `#finding-${finding.id}` }, row.symbol), el("br"),
-      el("span", { class: "soft" }, row.path)),
+    el("td", {}, el("a", { href: `#finding-${finding.id}` }, broken(row.symbol)), el("br"),
+      el("span", { class: "soft" }, broken(row.path))),
     el("td", {}, row.first),
     el("td", {}, row.last === latest ? "still there" : row.last),
     row.counts.map((number, at) => el("td", { class: "release" }, mark(number, data.releases[at]))));

@@ -76,7 +76,7 @@ function route() {
   }
   const content = sheetFor(location.hash);
   if (!content) return;
-  byId("sheet-title").textContent = content.title;
+  byId("sheet-title").replaceChildren(...broken(content.title));
   byId("sheet-body").replaceChildren(...[content.body].flat(Infinity).filter(Boolean));
   byId("sheet-body").scrollTop = 0;
   for (const [button, hash] of [["previous", content.before], ["next", content.after]]) {

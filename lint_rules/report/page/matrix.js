@@ -69,7 +69,7 @@ function drawMatrix(frame, told) {
   const root = data.families[asked.family].root;
   const table = tableOf.get(root);
   const { rows, columns, shows } = matrixShown(root, table);
-  told.replaceChildren();
+  told.textContent = "Point at a cell, or move to it, to read here what it says.";
   if (!rows.length || !columns.length) {
     frame.replaceChildren(el("p", { class: "empty" }, table.hooks.length
       ? "Nothing matches: clear the search or the filters."
@@ -137,7 +137,7 @@ function matrixView() {
   const frame = el("div", { class: "scroll" });
   const told = el("p", { class: "told", "aria-hidden": "true" });
   let last = { rows: [], columns: [], table: { hooks: [], rows: [] } };
-  const draw = () => { last = drawMatrix(frame, told); };
+  const draw = () => { last = drawMatrix(frame, told); tell(); };
   const redraw = () => { draw(); say(); };
   frame.addEventListener("keydown", (event) => matrixKeys(frame, event));
   frame.addEventListener("click", (event) => {
@@ -169,8 +169,12 @@ function matrixView() {
   };
   frame.addEventListener("pointerover", pointed);
   frame.addEventListener("focusin", pointed);
-  const totals = (letter) => [...tableOf.values()]
-    .reduce((sum, t) => sum + t.rows.reduce((n, r) => n + r.letters.split(letter).length - 1, 0), 0);
+  const totals = new Map(data.states.map((state) => [state.letter, el("span", { class: "soft" })]));
+  const tell = () => {
+    for (const [letter, total] of totals) {
+      total.textContent = last.table.rows.reduce((n, row) => n + row.letters.split(letter).length - 1, 0);
+    }
+  };
   const families = data.families.map((_, index) => index).filter((i) => data.families[i].table);
   return {
     title: "Matrix",
@@ -180,8 +184,7 @@ function matrixView() {
       choice("Rows by", [
         ["name", "name"], ["hierarchy", "hierarchy"], ["file", "file"], ["findings", "findings"],
       ], (value) => { matrix.sort = value; redraw(); }),
-      data.states.map((state) => toggle([badge(state.letter), `${state.words} `,
-        el("span", { class: "soft" }, String(totals(state.letter)))], false, (on) => {
+      data.states.map((state) => toggle([badge(state.letter), `${state.words} `, totals.get(state.letter)], false, (on) => {
         matrix.states[on ? "add" : "delete"](state.letter);
         redraw();
       })),

@@ -58,6 +58,6 @@ function familyName(family) {
   const root = data.classes[family.root];
   const below = data.classes.filter((k) => k.root === family.root).length - 1;
   const twins = data.families.filter((f) => data.classes[f.root].name === root.name);
-  const where = twins.length > 1 ? ` in ${root.path}` : "";
-  return `${root.name}${where} (${count(below, "class", "classes")})`;
+  const where = twins.length > 1 ? `, ${root.path}` : "";
+  return `${root.name} (${count(below, "class", "classes")})${where}`;
 }
