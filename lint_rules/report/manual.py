@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from lint_rules.pages import page, summary
 from lint_rules.report.ends import Json
@@ -17,7 +18,7 @@ def manual(code: str) -> Json:
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """Headings (``h1`` to ``h3``), ``code``, list items (``li``) and paragraphs (``p``), in order.
+    """Headings (``h1`` to ``h3``), ``code``, lists (``ul``, an item a line) and paragraphs (``p``).
 
     Lines of a paragraph or item are joined; what is inside of a line stays as it is.
     """
@@ -28,16 +29,13 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return result
 
 
-def _prose(text: str) -> list[tuple[str, str]]:
-    result: list[tuple[str, str]] = []
+def _prose(text: str) -> Iterator[tuple[str, str]]:
     for paragraph in re.split(r"\n\s*\n", text):
-        for item in re.split(r"\n(?=\* |#)", paragraph.strip("\n")):
-            joined = " ".join(item.split())
-            heading = re.match(r"(#{1,3}) ", joined)
-            if heading:
-                result.append((f"h{len(heading[1])}", joined[heading.end() :]))
-            elif joined.startswith("* "):
-                result.append(("li", joined[2:]))
-            elif joined:
-                result.append(("p", joined))
-    return result
+        if heading := re.match(r"(#{1,3}) ", paragraph.strip()):
+            yield f"h{len(heading[1])}", paragraph.strip()[heading.end() :]
+        elif paragraph.strip():
+            before, *items = re.split(r"^\* ", paragraph, flags=re.MULTILINE)
+            if before.strip():
+                yield "p", " ".join(before.split())
+            if items:
+                yield "ul", "\n".join(" ".join(item.split()) for item in items)

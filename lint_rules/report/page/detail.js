@@ -138,7 +138,7 @@ function ruleBody(code) {
   return [
     el("div", { class: "manual" }, data.rules[code].blocks.slice(1).map(([kind, text]) => {
       if (kind === "code") return el("pre", { tabindex: "0" }, el("code", {}, text));
-      if (kind === "li") return el("ul", {}, el("li", {}, inline(text)));
+      if (kind === "ul") return el("ul", {}, text.split("\n").map((item) => el("li", {}, inline(item))));
       return el(kind === "h2" ? "h3" : kind, {}, inline(text));
     })),
     el("h3", {}, "In this report"),

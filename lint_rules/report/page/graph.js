@@ -5,7 +5,7 @@ const PORT = 20;
 const LETTER = 7.25;
 const HEIGHT = 24;
 const SMALL = 6.7;
-const BESIDE = 38;
+const BESIDE = 42;
 
 const graph = { folded: new Set(), zoom: 1, links: false, at: null };
 
@@ -20,12 +20,13 @@ function layout(root) {
     const open = !graph.folded.has(id);
     const label = klass.name + (below.length ? (open ? "  \u25be" : `  \u25b8${size(id, root)}`) : "");
     const width = (label.length + (tallied ? String(tallied).length + 3 : 0)) * LETTER + 20;
+    // beside a leaf there is nothing that what it holds could run into
+    const room = below.length && open ? BESIDE : Infinity;
     const place = { id, depth, y: top, label, width, room, below, open };
     places.set(id, place);
-    const room = below.length && open ? BESIDE : Infinity;
-    const ports = room < Infinity ? klass.holds.map((h) => cut(portText(h), room).length * SMALL + 34) : [];
-    // beside a leaf there is nothing that what it holds could run into
-    widths[depth] = Math.max(widths[depth] || 0, width, ...ports);
+    const needed = Math.max(0, ...klass.holds.map((h) => cut(portText(h), room).length * SMALL + 34));
+    widths[depth] = Math.max(widths[depth] || 0, width, room < Infinity ? needed : 0);
+    place.reach = Math.max(width, needed);
     let bottom = top;
     if (open) for (const child of below) bottom = visit(child, depth + 1, bottom);
     return Math.max(bottom, top + ROW + klass.holds.length * PORT);
@@ -34,8 +35,8 @@ function layout(root) {
   const starts = widths.map((_, depth) =>
     16 + widths.slice(0, depth).reduce((sum, width) => sum + width + 44, 0));
   for (const place of places.values()) place.x = starts[place.depth];
-  const last = widths.length - 1;
-  return { places, height: height + 10, width: starts[last] + widths[last] + 60 };
+  const width = Math.max(...[...places.values()].map((place) => place.x + place.reach));
+  return { places, height: height + 10, width: width + 16 };
 }
 
 const firstBase = (id, root) => data.classes[id].bases.find((b) => data.classes[b].root === root);
@@ -229,7 +230,7 @@ function hierarchyView() {
       button("Fold all", "Fold all classes below the first level", () => folding(true)),
       toggle("All links of wrappers", graph.links, (on) => { graph.links = on; light(frame, ""); }),
     ],
-    legend: el("p", { class: "shown" },
+    legend: el("p", { class: "legend" },
       "An arrow points at the base class. A rounded class is a wrapper, \u25c7 is what it holds; "
       + "point at either to see the link. ",
       "\u25b2 has errors, \u25b3 has warnings only. Arrow keys move and fold, Enter opens."),

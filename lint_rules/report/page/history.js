@@ -49,7 +49,7 @@ function historyView() {
     title: "History",
     bar: [choice("Show", Object.entries(KINDS).map(([value, [text]]) => [value, text]),
       (value) => { past.kind = value; draw(); say(); })],
-    legend: el("p", { class: "shown" },
+    legend: el("p", { class: "legend" },
       "A finding is the same in two releases where path, rule and symbol are; a number counts them."),
     body: frame,
     draw,

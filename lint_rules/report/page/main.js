@@ -109,6 +109,11 @@ function start() {
       el("strong", {}, "Not read: "),
       summary.failures.map((f) => el("div", {}, `${f.path}:${f.line}: ${f.message}`))));
   }
+  if (summary.unresolved.length) {
+    views.findings.section.append(el("details", { class: "unjudged" },
+      el("summary", {}, `${count(summary.unresolved.length, "place")} not judged`),
+      el("ul", {}, summary.unresolved.map((u) => el("li", {}, el("code", {}, broken(`${u.path}:${u.line}`)), ` ${u.message}`)))));
+  }
   show(current);
   route();
 }

@@ -190,7 +190,8 @@ function matrixView() {
       })),
       toggle("with findings", false, (on) => { matrix.found = on; redraw(); }),
     ],
-    legend: el("p", { class: "shown" },
+    legend: el("p", { class: "legend" },
+      el("span", { class: "on-paper" }, data.states.map((s) => [el("code", {}, s.letter), ` ${s.words}. `])),
       "Arrow keys move, Enter opens a cell or sorts by a hook. ",
       "\u25b2 an error stands at the cell, \u25b3 a warning."),
     body: [frame, told, chainTable()],
@@ -205,7 +206,7 @@ function chainTable() {
   if (!data.chains) return null;
   return el("section", {},
     el("h3", {}, "Routes through wrappers"),
-    el("p", { class: "shown" },
+    el("p", { class: "legend" },
       Object.entries(data.chainWords).map(([letter, words]) => [el("code", {}, letter), ` ${words}. `])),
     el("div", { class: "scroll" }, el("table", { class: "matrix routes" },
       el("thead", {}, el("tr", {}, el("th", { class: "corner", scope: "col" }, "Chain"),
