@@ -188,15 +188,15 @@ def test_the_matrix_filters_and_sorts(screen: Screen) -> None:
     drifting = "[...document.querySelectorAll('.chip')].find(e => e.textContent.includes('drifts'))"
     screen.run(f"{drifting}.click()")
     assert [n.split()[0] for n in screen.texts(rows)] == ["HostileBackend", "TRTLLMMLABackend"]
-    assert screen.texts("#view-matrix td:not(.off)") == ["D", "D"]
+    assert screen.texts("[role=grid] td:not(.off)") == ["D", "D"]
     screen.run(f"{drifting}.click()")
     assert screen.texts(rows) == names
     screen.run("document.querySelector('[data-sort=\"6\"]').click()")
-    column = screen.texts("#view-matrix tbody td[data-column='6']")
+    column = screen.texts("[role=grid] td[data-column='6']")
     assert column[0] == "D"
     assert column == sorted(column, key="D·rdiI".index)
     screen.press("/", *"forward_decode")
-    assert screen.texts("#view-matrix .column") == ["forward_decode"]
+    assert screen.texts("[role=grid] .column") == ["forward_decode"]
     assert len(screen.texts(rows)) == len(names)
 
 
@@ -212,6 +212,11 @@ def test_the_tree_folds_and_names_what_wrappers_hold(screen: Screen) -> None:
     assert screen.waited("document.querySelector('dialog').open")
     screen.press("ESCAPE")
     assert "◇ prefill_backend: AttentionBackend" in " ".join(screen.texts(".port text"))
+    names = [text.split()[0] for text in screen.texts(".node text")]
+    screen.press("HOME", *["ARROW_DOWN"] * names.index("PhaseBackend"))
+    lit = [text.split()[0] for text in screen.texts(".node.lit text")]
+    assert lit == ["AttentionBackend", "PhaseBackend"]
+    assert len(screen.texts(".held.lit")) == 2
 
 
 def test_the_history_shows_what_is_gone(screen: Screen) -> None:

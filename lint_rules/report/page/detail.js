@@ -4,7 +4,7 @@ const severity = (finding) => el("span", { class: `severity ${finding.severity}`
 
 function findingLinks(findings) {
   if (!findings.length) return el("p", { class: "soft" }, "No findings.");
-  return el("ul", {}, findings.map((f) =>
+  return el("ul", { class: "found" }, findings.map((f) =>
     el("li", {}, severity(f), " ", el("a", { href: `#finding-${f.id}` }, `${f.code} ${f.message}`))));
 }
 
@@ -98,8 +98,11 @@ function classBody(id) {
   ];
 }
 
+// An absent hook is printed as a dot; on the page a dot in the middle is easier to see.
+const glyph = (letter) => (letter === "." ? "\u00b7" : letter);
+
 const badge = (letter) =>
-  el("span", { class: `state s-${stateOf[letter].state}`, "aria-hidden": "true" }, letter);
+  el("span", { class: `state s-${stateOf[letter].state}`, "aria-hidden": "true" }, glyph(letter));
 
 function stateWords(row, index) {
   const state = stateOf[row.letters[index]];

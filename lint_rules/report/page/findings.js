@@ -21,7 +21,7 @@ function findingsShown() {
 function findingRow(finding) {
   return el("tr", {},
     el("td", {}, severity(finding)),
-    el("td", { class: "code" }, finding.code, el("br"), el("span", { class: "soft" }, finding.name)),
+    el("td", {}, el("code", {}, finding.code), el("br"), el("span", { class: "soft" }, finding.name)),
     el("td", {}, el("code", {}, broken(finding.symbol)), el("br"),
       el("span", { class: "soft" }, broken(`${finding.path}:${finding.line}`))),
     el("td", {}, el("a", { href: `#finding-${finding.id}` }, finding.message),

@@ -5,7 +5,7 @@ const PORT = 20;
 const LETTER = 7.25;
 const HEIGHT = 24;
 const SMALL = 6.7;
-const BESIDE = 42;
+const ROOM = 38;
 
 const graph = { folded: new Set(), zoom: 1, links: false, at: null };
 
@@ -20,13 +20,10 @@ function layout(root) {
     const open = !graph.folded.has(id);
     const label = klass.name + (below.length ? (open ? "  \u25be" : `  \u25b8${size(id, root)}`) : "");
     const width = (label.length + (tallied ? String(tallied).length + 3 : 0)) * LETTER + 20;
-    // beside a leaf there is nothing that what it holds could run into
-    const room = below.length && open ? BESIDE : Infinity;
-    const place = { id, depth, y: top, label, width, room, below, open };
+    const place = { id, depth, y: top, label, width, below, open };
     places.set(id, place);
-    const needed = Math.max(0, ...klass.holds.map((h) => cut(portText(h), room).length * SMALL + 34));
-    widths[depth] = Math.max(widths[depth] || 0, width, room < Infinity ? needed : 0);
-    place.reach = Math.max(width, needed);
+    const ports = klass.holds.map((held) => cut(portText(held)).length * SMALL + 34);
+    widths[depth] = Math.max(widths[depth] || 0, width, ...ports);
     let bottom = top;
     if (open) for (const child of below) bottom = visit(child, depth + 1, bottom);
     return Math.max(bottom, top + ROW + klass.holds.length * PORT);
@@ -35,8 +32,8 @@ function layout(root) {
   const starts = widths.map((_, depth) =>
     16 + widths.slice(0, depth).reduce((sum, width) => sum + width + 44, 0));
   for (const place of places.values()) place.x = starts[place.depth];
-  const width = Math.max(...[...places.values()].map((place) => place.x + place.reach));
-  return { places, height: height + 10, width: width + 16 };
+  const last = widths.length - 1;
+  return { places, height: height + 10, width: starts[last] + widths[last] + 16 };
 }
 
 const firstBase = (id, root) => data.classes[id].bases.find((b) => data.classes[b].root === root);
@@ -46,7 +43,7 @@ function size(id, root) {
     .reduce((sum, child) => sum + 1 + size(child, root), 0);
 }
 
-const cut = (text, room) => (text.length > room ? `${text.slice(0, room - 1)}\u2026` : text);
+const cut = (text) => (text.length > ROOM ? `${text.slice(0, ROOM - 1)}\u2026` : text);
 
 const portText = (held) =>
   `${held.attr}: ${held.classes.map((c) => data.classes[c].name).join(" | ") || "?"}${held.many ? " [ ]" : ""}`;
@@ -88,7 +85,7 @@ function drawPorts(place) {
     const y = place.y + ROW + index * PORT;
     return svg("g", { class: "port", "aria-hidden": "true", "data-class": place.id },
       svg("path", { class: "stub", d: `M${place.x + 12} ${place.y + HEIGHT}V${y + 6}h10` }),
-      svg("text", { x: place.x + 26, y: y + 10 }, `\u25c7 ${cut(portText(held), place.room)}`),
+      svg("text", { x: place.x + 26, y: y + 10 }, `\u25c7 ${cut(portText(held))}`),
       svg("title", {}, portText(held)));
   });
 }
@@ -123,11 +120,19 @@ function drawEdges(places, root) {
   return parts;
 }
 
-function light(frame, id) {
+// Shows the links of the class that is pointed at, else of the one with the focus.
+function light(frame, part) {
+  const at = part || frame.querySelector(".node:focus");
+  const id = at ? at.dataset.class : null;
+  const ends = new Set();
   for (const path of frame.querySelectorAll(".held")) {
     const on = path.dataset.from === id || path.dataset.to === id;
     path.classList.toggle("lit", on);
-    path.style.display = on || graph.links ? "" : "none";
+    path.classList.toggle("away", !on && !graph.links);
+    if (on) ends.add(path.dataset.from).add(path.dataset.to);
+  }
+  for (const node of frame.querySelectorAll(".node")) {
+    node.classList.toggle("lit", ends.has(node.dataset.class));
   }
 }
 
@@ -140,7 +145,7 @@ function drawGraph(frame) {
     viewBox: `0 0 ${width} ${height}`, width: width * graph.zoom, height: height * graph.zoom,
   }, drawEdges(places, root), drawn.map(drawPorts), drawn.map(drawNode));
   frame.replaceChildren(picture);
-  light(frame, "");
+  light(frame, null);
   const current = picture.querySelector(`[data-class="${graph.at}"].node`) || picture.querySelector(".node");
   rove(picture, current, false);
 }
@@ -211,10 +216,7 @@ function hierarchyView() {
       location.hash = `#class-${id}`;
     }
   });
-  const pointed = (event) => {
-    const part = event.target.closest("[data-class]");
-    light(frame, part ? part.dataset.class : "");
-  };
+  const pointed = (event) => light(frame, event.target.closest("[data-class]"));
   frame.addEventListener("pointerover", pointed);
   frame.addEventListener("focusin", pointed);
   const button = (text, label, act) =>
@@ -228,12 +230,11 @@ function hierarchyView() {
       button("Fit", "Fit the width", () => zoom(0)),
       button("Unfold all", "Unfold all classes", () => folding(false)),
       button("Fold all", "Fold all classes below the first level", () => folding(true)),
-      toggle("All links of wrappers", graph.links, (on) => { graph.links = on; light(frame, ""); }),
+      toggle("All links of wrappers", graph.links, (on) => { graph.links = on; light(frame, null); }),
     ],
     legend: el("p", { class: "legend" },
-      "An arrow points at the base class. A rounded class is a wrapper, \u25c7 is what it holds; "
-      + "point at either to see the link. ",
-      "\u25b2 has errors, \u25b3 has warnings only. Arrow keys move and fold, Enter opens."),
+      "Arrows point at the base class; round is a wrapper, \u25c7 what it holds (point at it to see where). ",
+      "\u25b2 errors, \u25b3 only warnings. Arrow keys move and fold, Enter opens."),
     body: frame,
     draw,
     status: () => {

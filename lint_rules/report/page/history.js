@@ -6,7 +6,7 @@ const span = (row) =>
   row.first === row.last ? `only in ${row.first}` : `from ${row.first} to ${row.last}`;
 
 const mark = (number, release) => el("span", {
-  class: number ? "there" : "away", title: `${release}: ${count(number, "finding")}`,
+  class: number ? "there" : "gone", title: `${release}: ${count(number, "finding")}`,
   role: "img", "aria-label": `${release}: ${number || "none"}`,
 }, number ? String(number) : "\u00b7");
 

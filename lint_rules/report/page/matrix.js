@@ -62,7 +62,7 @@ function matrixCell(row, index, hook, shown) {
   return el("td", {
     class: kinds.join(" "), role: "gridcell", tabindex: "-1", "aria-label": cellLabel(row, index, hook),
     "data-hash": `#cell-${row.class}-${index}`, "data-column": index,
-  }, letter === "." ? "\u00b7" : letter);
+  }, glyph(letter));
 }
 
 function drawMatrix(frame, told) {
