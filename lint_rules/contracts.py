@@ -18,14 +18,14 @@ from lint_rules.matrix import (
     Drifted,
     Hook,
     Matrix,
+    cell_of,
     declaration,
     drifted,
     hooks_of,
+    matrix_of,
     signature,
     spread,
 )
-from lint_rules.matrix import cell as cell_of
-from lint_rules.matrix import matrix as matrix_of
 from lint_rules.nearest import nearest
 from lint_rules.output import shown
 from lint_rules.run import read_project

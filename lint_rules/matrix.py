@@ -20,11 +20,11 @@ __all__ = [
     "Hook",
     "Matrix",
     "State",
-    "cell",
+    "cell_of",
     "declaration",
     "drifted",
     "hooks_of",
-    "matrix",
+    "matrix_of",
     "signature",
     "spread",
 ]
@@ -81,12 +81,12 @@ class Matrix:
     rows: Mapping[Klass, tuple[Cell, ...]]
 
 
-def matrix(judge: Judge, klass: Klass, drift: Drifted) -> Matrix:
+def matrix_of(judge: Judge, klass: Klass, drift: Drifted) -> Matrix:
     """The table of ``klass`` and the classes below it; a root itself has no row."""
     root = klass.root or klass
     hooks = tuple(hooks_of(judge, root))
     below = sorted({klass, *klass.descendants} - {root}, key=lambda k: (k.name, k.path))
-    rows = {k: tuple(cell(judge, k, hook.name, drift) for hook in hooks) for k in below}
+    rows = {k: tuple(cell_of(judge, k, hook.name, drift) for hook in hooks) for k in below}
     return Matrix(root, hooks, rows)
 
 
@@ -116,7 +116,7 @@ def _is_hook(member: Member) -> bool:
     return member.function is not None and kind_of(member.function) in ("method", "property")
 
 
-def cell(judge: Judge, klass: Klass, name: str, drift: Drifted) -> Cell:
+def cell_of(judge: Judge, klass: Klass, name: str, drift: Drifted) -> Cell:
     """How an instance of ``klass`` answers to the hook ``name``."""
     exposure = judge.view.exposure(klass, name)
     member = exposure.member

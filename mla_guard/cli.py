@@ -255,18 +255,20 @@ def _contract(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from contextlib import nullcontext
-
     from lint_rules.config import ConfigError
-    from lint_rules.report.command import ReportError, main_report, replacing
+    from lint_rules.report.command import main_report
+    from lint_rules.report.file import replace, writable
+    from lint_rules.report.trees import ReportError
     from lint_rules.target import TargetError
 
-    to_stdout = arguments.html == "-"
     try:
-        with nullcontext(sys.stdout) if to_stdout else replacing(Path(arguments.html)) as stream:
-            with _progress() as progress:
-                page, failures = main_report(arguments.paths, progress)
-            stream.write(page)
+        target = None if arguments.html == "-" else writable(arguments.html)
+        with _progress() as progress:
+            page, failures = main_report(arguments.paths, progress)
+        if target is None:
+            sys.stdout.write(page)
+        else:
+            replace(target, page)
     except (ConfigError, ReportError, TargetError) as error:
         raise _UsageError(str(error)) from error
     _write_failures(failures)

@@ -1,23 +1,18 @@
-"""What ``mla-guard report`` does: check each tree, put the page together, write it whole."""
+"""What ``mla-guard report`` does: check each tree and put the page together."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TextIO
+from collections.abc import Callable, Sequence
 
 from lint_rules.report.ends import Excerpt, Json
 from lint_rules.report.families import Families
 from lint_rules.report.findings import Release, findings_of, history
 from lint_rules.report.manual import manual
 from lint_rules.report.render import render
-from lint_rules.report.trees import ReportError, Tree, labels, read_tree
+from lint_rules.report.trees import Tree, labels, read_tree
 from lint_rules.run import FileFailure
 
-__all__ = ["ReportError", "main_report", "page_data", "replacing"]
+__all__ = ["main_report", "page_data"]
 
 
 def main_report(
@@ -88,35 +83,3 @@ def _summary(tree: Tree) -> Json:
             for r in tree.report.unresolved
         ],
     }
-
-
-@contextmanager
-def replacing(target: Path) -> Iterator[TextIO]:
-    """A stream whose content becomes the file ``target``, whole or, after an error, not at all.
-
-    Raises :class:`ReportError` where that file cannot be made: before anything is written to it.
-    """
-    target = Path(os.path.realpath(target))
-    try:
-        if target.exists() and not target.is_file():
-            raise ReportError(f"{str(target)!r} is not a regular file: nothing was written")
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-    except OSError as error:
-        raise ReportError(f"{str(target)!r} cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "w", encoding="ascii", newline="\n") as stream:
-            yield stream
-        os.chmod(scratch, _mode(target))
-        os.replace(scratch, target)
-    except BaseException:
-        os.unlink(scratch)
-        raise
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file gets."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

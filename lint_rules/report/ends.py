@@ -8,7 +8,6 @@ from difflib import SequenceMatcher
 
 from lint_rules.judge import Judge
 from lint_rules.link import Member, shape
-from lint_rules.matrix import signature
 from mla_guard.diagnostic import Diagnostic, Place
 from mla_guard.drift import Shape, format_shape
 
@@ -54,14 +53,12 @@ class Ends:
 
     def end(self, place: Place, message: str, relative: str) -> Json:
         """One end as the page shows it; its path is ``relative``."""
-        member = self._definition(place)
         return {
             "path": relative,
             "line": place.line,
             "column": place.column,
             "width": self.width(place),
             "message": message,
-            "signature": signature(member) if member is not None else "",
             "excerpt": self.excerpt(place.path, place.line),
         }
 

@@ -11,7 +11,7 @@ from lint_rules.matrix import (
     Matrix,
     declaration,
     drifted,
-    matrix,
+    matrix_of,
     signature,
     spread,
 )
@@ -39,7 +39,7 @@ class Families:
         self.classes = [*self.roots, *below]
         self.numbers = {klass: number for number, klass in enumerate(self.classes)}
         drift = drifted(judge)
-        self.matrices = [matrix(judge, root, drift) for root in judge.view.roots]
+        self.matrices = [matrix_of(judge, root, drift) for root in judge.view.roots]
         self._definitions: dict[Member, int] = {}
 
     @property
@@ -115,7 +115,6 @@ class Families:
 
     def _definition(self, member: Member) -> Json:
         return {
-            "symbol": member.symbol,
             "owner": member.owner.qualname,
             "signature": signature(member) if member.function is not None else member.name,
             "path": self._tree.relative(member.owner.path),

@@ -66,7 +66,6 @@ def _record(tree: Tree, ends: Ends, finding: Diagnostic, path: str) -> Json:
         "symbol": finding.symbol,
         "path": path,
         "line": finding.place.line,
-        "column": finding.place.column,
         "reasons": list(finding.reasons),
         "hint": finding.hint,
         "diff": diff,

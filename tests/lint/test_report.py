@@ -76,7 +76,7 @@ def test_the_findings_are_those_of_the_check(
     assert main(["check", "--output-format", "json"]) == 1
     checked = json.loads(capsys.readouterr().out)
     assert len(checked) == sum(not code.startswith("MLA0") for code in LINT_RULES)
-    keys = ("code", "name", "severity", "message", "path", "line", "column", "symbol", "reasons")
+    keys = ("code", "name", "severity", "message", "path", "line", "symbol", "reasons", "hint")
     assert [{k: f[k] for k in keys} for f in shown] == [{k: f[k] for k in keys} for f in checked]
     assert [[end["line"] for end in f["ends"]] for f in shown] == [
         [f["line"], *(r["line"] for r in f["related"])] for f in checked

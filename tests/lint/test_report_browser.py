@@ -212,9 +212,10 @@ def test_the_tree_folds_and_names_what_wrappers_hold(screen: Screen) -> None:
     assert screen.waited("document.querySelector('dialog').open")
     screen.press("ESCAPE")
     assert "◇ prefill_backend: AttentionBackend" in " ".join(screen.texts(".port text"))
-    names = [text.split()[0] for text in screen.texts(".node text")]
+    label = "map(e => e.getAttribute('aria-label').split(',')[0])"
+    names = screen.run(f"[...document.querySelectorAll('.node')].{label}")
     screen.press("HOME", *["ARROW_DOWN"] * names.index("PhaseBackend"))
-    lit = [text.split()[0] for text in screen.texts(".node.lit text")]
+    lit = screen.run(f"[...document.querySelectorAll('.node.lit')].{label}")
     assert lit == ["AttentionBackend", "PhaseBackend"]
     assert len(screen.texts(".held.lit")) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import os
@@ -17,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lint_rules.report.command
 from lint_rules.demo import ENGINE
 from lint_rules.report.render import embedded, render
 from mla_guard.cli import main
@@ -123,21 +123,29 @@ def test_the_same_tree_gives_the_same_page(engine: Path, capsys: Capture) -> Non
 
 
 def test_a_page_is_replaced_whole_or_not_at_all(
-    engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     target = tmp_path / "out" / "report.html"
     target.parent.mkdir()
     target.write_text("the old page")
     target.chmod(0o640)
 
-    def broken(*_: object) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(lint_rules.report.command, "render", broken)
-        assert main(["report", "engine", "--html", str(target)]) == 130
-    assert [p.name for p in target.parent.iterdir()] == ["report.html"]
-    assert target.read_text() == "the old page"
+    for failing, code in ((full, 2), (interrupted, 130)):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", failing)
+            assert main(["report", "engine", "--html", str(target)]) == code
+        assert [p.name for p in target.parent.iterdir()] == ["report.html"]
+        assert target.read_text() == "the old page"
+    assert capsys.readouterr().err == (
+        f"mla-guard: error: '{os.path.realpath(target)}' cannot be written: "
+        "No space left on device\n"
+    )
     assert main(["report", "engine", "--html", str(target)]) == 0
     assert [p.name for p in target.parent.iterdir()] == ["report.html"]
     assert target.read_text().startswith("<!doctype html>")

@@ -83,7 +83,7 @@ function drawNode(place) {
 function drawPorts(place) {
   return data.classes[place.id].holds.map((held, index) => {
     const y = place.y + ROW + index * PORT;
-    return svg("g", { class: "port", "aria-hidden": "true", "data-class": place.id },
+    return svg("g", { class: "port", "data-class": place.id },
       svg("path", { class: "stub", d: `M${place.x + 12} ${place.y + HEIGHT}V${y + 6}h10` }),
       svg("text", { x: place.x + 26, y: y + 10 }, `\u25c7 ${cut(portText(held))}`),
       svg("title", {}, portText(held)));
@@ -143,7 +143,9 @@ function drawGraph(frame) {
   const picture = svg("svg", {
     role: "tree", "aria-label": `Classes below ${data.classes[root].name}`,
     viewBox: `0 0 ${width} ${height}`, width: width * graph.zoom, height: height * graph.zoom,
-  }, drawEdges(places, root), drawn.map(drawPorts), drawn.map(drawNode));
+  },
+    svg("g", { "aria-hidden": "true" }, drawEdges(places, root), drawn.map(drawPorts)),
+    drawn.map(drawNode));
   frame.replaceChildren(picture);
   light(frame, null);
   const current = picture.querySelector(`[data-class="${graph.at}"].node`) || picture.querySelector(".node");
