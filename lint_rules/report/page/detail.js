@@ -33,12 +33,17 @@ function codeOf(end) {
     })));
 }
 
-function endFigure(end) {
-  return el("figure", { class: "end" },
-    el("figcaption", {},
-      el("code", {}, broken(`${end.path}:${end.line}:${end.column}`)),
-      end.message ? [" \u2014 ", end.message] : [" \u2014 ", el("strong", {}, "the finding")]),
-    codeOf(end));
+// One figure for each place, with everything that is said of it.
+function endFigures(ends) {
+  const places = new Map();
+  for (const end of ends) {
+    const place = `${end.path}:${end.line}:${end.column}`;
+    places.set(place, [...(places.get(place) || []), end]);
+  }
+  return [...places].map(([place, there]) => el("figure", { class: "end" },
+    el("figcaption", {}, el("code", {}, broken(place)),
+      there.map((end) => [" \u2014 ", end.message ? inline(end.message) : el("strong", {}, "the finding")])),
+    codeOf(there[0])));
 }
 
 function signatureDifference(difference) {
@@ -61,11 +66,11 @@ function findingBody(finding) {
       finding.gone ? ` \u2014 gone since: last seen in ${finding.release}` : ""),
     el("p", { class: "message" }, finding.message),
     finding.reasons.length
-      ? [el("h3", {}, "Reasons"), el("ul", {}, finding.reasons.map((r) => el("li", {}, r)))] : [],
-    finding.hint ? el("p", { class: "hint" }, el("strong", {}, "Hint: "), finding.hint) : [],
+      ? [el("h3", {}, "Reasons"), el("ul", {}, finding.reasons.map((r) => el("li", {}, inline(r))))] : [],
+    finding.hint ? el("p", { class: "hint" }, el("strong", {}, "Hint: "), inline(finding.hint)) : [],
     finding.diff ? signatureDifference(finding.diff) : [],
     el("h3", {}, finding.ends.length > 1 ? "Both ends" : "Where"),
-    el("div", { class: "ends" }, finding.ends.map(endFigure)),
+    el("div", { class: "ends" }, endFigures(finding.ends)),
     hasHistory
       ? [el("h3", {}, "Releases"), el("p", {}, span(row)), strip(row)] : [],
   ];

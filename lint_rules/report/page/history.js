@@ -11,7 +11,8 @@ const mark = (number, release) => el("span", {
 }, number ? String(number) : "\u00b7");
 
 function strip(row) {
-  return el("p", {}, row.counts.map((number, index) => [mark(number, data.releases[index]), " "]));
+  return el("p", { class: "strip" }, row.counts.map((number, index) =>
+    el("span", {}, el("span", { class: "soft" }, data.releases[index]), " ", mark(number, data.releases[index]))));
 }
 
 const KINDS = {
