@@ -7,12 +7,14 @@ from functools import cached_property
 from typing import Literal
 
 from lint_rules.asked import Asked
-from lint_rules.conditions import formula
-from lint_rules.facts import And, Attr, Call, Const, Expr, Name, Not, Or, Return, Write
+from lint_rules.conditions import formula, substitute
+from lint_rules.facts import And, Attr, Call, Const, Expr, Name, Not, Or, Return, Write, dotted
 from lint_rules.link import Klass, Member, Project, kind_of
 from lint_rules.types import Scope
 
 __all__ = ["Answers", "Exposure", "asks", "constant_of"]
+
+_QUESTIONS = ("isinstance", "hasattr", "getattr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +162,27 @@ class Answers(Asked):
                 if use.kind == "probe" or use.caught or kept or not use.typed.outer:
                     continue
                 path = use.scope.path_of(use.cond)
-                if not asks(path) and not _chosen_by_name(path):
+                if not _asks_backend(use.scope, path) and not _chosen_by_name(path):
                     found.setdefault(use.scope.path, set()).add(name)
         return found
 
 
 def asks(path: list[Expr]) -> bool:
     """Whether a condition on the way asks what an object is or has."""
-    return any(w in repr(part) for part in path for w in ("isinstance", "hasattr", "getattr"))
+    return any(word in repr(part) for part in path for word in _QUESTIONS)
+
+
+def _asks_backend(scope: Scope, path: list[Expr]) -> bool:
+    """Whether a condition on the way asks what a backend is or has."""
+    asked: list[Expr] = []
+
+    def note(part: Expr) -> None:
+        if isinstance(part, Call) and dotted(part.func) in _QUESTIONS and part.args:
+            asked.append(part.args[0])
+
+    for part in path:
+        substitute(part, note)
+    return any(scope.typed(subject) is not None for subject in asked)
 
 
 def _chosen_by_name(path: list[Expr]) -> bool:
