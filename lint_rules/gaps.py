@@ -9,6 +9,7 @@ from lint_rules.conditions import atoms, formula
 from lint_rules.exposure import Exposure, View, Wrapper, constant_of
 from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.permissions import insists, keeps, permissions
 from lint_rules.routed import declares_routes, routes_of
 from lint_rules.uses import Use
 from mla_guard.drift import Call as Arguments
@@ -179,7 +180,9 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     if exposure.kind == "default" and not _default_matters(exposure, uses, leaves):
         return None
     gap = Gap(wrapper, name, exposure, tuple(uses), tuple(leaves), tuple(siblings))
-    if gap.effect == "silent" and _answered(view, gap):
+    if gap.effect == "silent" and (_answered(view, gap) or all(map(insists, uses))):
+        return None
+    if gap.effect == "NotImplementedError" and _forbidden(view, gap):
         return None
     probing = {id(u.scope) for u in uses if u.kind == "probe"}
     definers = [
@@ -274,18 +277,20 @@ def _answered(view: View, gap: Gap) -> bool:
         kinds = view.kinds(wrapper, attr)
         if not kinds or typed.many or (not flag and view.roles.intersection(kinds)):
             continue
-        if all(_keeps_default(view, k, gap.name) for k in kinds):
+        if all(
+            view.exposure(k, gap.name).kind == "absent" or keeps(view, k, gap.name) for k in kinds
+        ):
             return True
     return False
 
 
-def _keeps_default(view: View, klass: Klass, name: str) -> bool:
-    exposure = view.exposure(klass, name)
-    if exposure.kind in {"default", "absent"}:
-        return True
-    member = exposure.member
-    stored = klass.stored.get(name)
-    return member is not None and not stored and view.same_as_root(klass, member)
+def _forbidden(view: View, gap: Gap) -> bool:
+    """Whether the wrapper answers no to a flag without which nobody calls the hook."""
+    root = gap.wrapper.klass.root
+    definers = [k for k in gap.implementers if gap.name in k.own]
+    return root is not None and any(
+        keeps(view, gap.wrapper.klass, flag) for flag in permissions(view, root, definers)
+    )
 
 
 def _default_matters(exposure: Exposure, uses: list[Use], leaves: list[Klass]) -> bool:
