@@ -25,7 +25,7 @@ from lint_rules.suppression import apply_ignores
 from lint_rules.target import inside
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
-__all__ = ["FileFailure", "Report", "TreeChanged", "check", "read_project"]
+__all__ = ["FileFailure", "Report", "TreeChanged", "check", "judged", "read_project"]
 
 _MOST_ATTEMPTS = 4
 _WORTH_HALVING = 60
@@ -109,9 +109,35 @@ def _check(
         return report
 
 
+def judged(
+    targets: Sequence[Path],
+    config: Config,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Judge, Report]:
+    """A check without a cache, and the linked project that it judged.
+
+    Raises :class:`TreeChanged` as :func:`check`, but at the first edit.
+    """
+    asked = Asked(targets, config, None)
+    with Library(asked.listing, None, asked.clock_ns) as library:
+        loaded, judge = read_project(library, config, progress=progress)
+        return judge, _report(asked, library, loaded, judge, progress)
+
+
 def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | None) -> Report:
+    loaded, judge = read_project(library, asked.config, progress=progress)
+    return _report(asked, library, loaded, judge, progress)
+
+
+def _report(
+    asked: Asked,
+    library: Library,
+    loaded: Loaded,
+    judge: Judge,
+    progress: Callable[[str], None] | None,
+) -> Report:
     config = asked.config
-    loaded, judge = read_project(library, config, progress=progress)
     if progress is not None:
         progress("checking")
     findings = dict.fromkeys(_findings(judge, [c for c in RULES if config.selects(c)]))

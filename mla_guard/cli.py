@@ -9,7 +9,8 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lint_rules.cache import Cache
     from lint_rules.config import Config
     from lint_rules.output import Format
-    from lint_rules.run import Report
+    from lint_rules.run import FileFailure, Report
 
 __all__ = ["main", "parser"]
 
@@ -107,6 +108,20 @@ def parser() -> argparse.ArgumentParser:
     cache.add_argument("action", choices=["dir", "clear"])
     cache.add_argument("paths", nargs="*", default=["."], metavar="PATH")
     cache.set_defaults(verb=_cache)
+
+    report = verbs.add_parser(
+        "report", help="write a page with hierarchy, matrix, findings and their history"
+    )
+    report.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a tree each, the oldest release first; hierarchy and matrix are of the last",
+    )
+    report.add_argument(
+        "--html", required=True, metavar="FILE", help="what is written; - is stdout"
+    )
+    report.set_defaults(verb=_report)
 
     demo = verbs.add_parser("demo", help="check a small bundled engine with one of each fault")
     demo.set_defaults(verb=_demo)
@@ -247,23 +262,26 @@ def _run_anew(
     from lint_rules.config import ConfigError
     from lint_rules.run import TreeChanged, check
 
+    try:
+        with _progress() as progress:
+            return check(targets, config, changed=changed, progress=progress, cache=cache)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
+    except TreeChanged as error:
+        raise _UsageError(f"{error} is edited faster than it can be read") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None] | None]:
+    """What shows how far a check is, on a terminal: one line, gone at the end."""
+
     def progress(message: str) -> None:
         sys.stderr.write(f"\r\x1b[K{message}")
         sys.stderr.flush()
 
     shown = sys.stderr.isatty()
     try:
-        return check(
-            targets,
-            config,
-            changed=changed,
-            progress=progress if shown else None,
-            cache=cache,
-        )
-    except ConfigError as error:
-        raise _UsageError(str(error)) from error
-    except TreeChanged as error:
-        raise _UsageError(f"{error} is edited faster than it can be read") from error
+        yield progress if shown else None
     finally:
         if shown:
             progress("")
@@ -273,9 +291,7 @@ def _write(report: Report, config: Config, form: Format) -> int:
     from lint_rules.output import render, shown, summary
 
     here = Path.cwd()
-    for failure in report.failures:
-        place = f"{shown(failure.path, here)}:{failure.line}"
-        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
+    _write_failures(report.failures)
     if not report.roots:
         read = ", ".join(shown(str(path), here) for path in config.src) or "the given paths"
         raise _UsageError(
@@ -292,6 +308,14 @@ def _write(report: Report, config: Config, form: Format) -> int:
     if report.failures:
         return FAILED
     return FINDINGS if report.diagnostics else CLEAN
+
+
+def _write_failures(failures: Sequence[FileFailure]) -> None:
+    from lint_rules.output import shown
+
+    for failure in failures:
+        place = f"{shown(failure.path, Path.cwd())}:{failure.line}"
+        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
 
 
 def _write_unresolved(report: Report) -> None:
@@ -344,6 +368,27 @@ def _cache(arguments: argparse.Namespace) -> int:
         raise _UsageError(f"{folder} cannot be cleared: {error.strerror}") from error
     print(f"Removed {removed} files from {folder}.")
     return CLEAN
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from lint_rules.config import ConfigError
+    from lint_rules.html_report.command import main_report
+    from lint_rules.html_report.file import replace, writable
+    from lint_rules.html_report.trees import ReportError
+    from lint_rules.target import TargetError
+
+    try:
+        target = None if arguments.html == "-" else writable(arguments.html)
+        with _progress() as progress:
+            page, failures = main_report(arguments.paths, progress)
+        if target is None:
+            sys.stdout.write(page)
+        else:
+            replace(target, page)
+    except (ConfigError, ReportError, TargetError) as error:
+        raise _UsageError(str(error)) from error
+    _write_failures(failures)
+    return FAILED if failures else CLEAN
 
 
 def _demo(arguments: argparse.Namespace) -> int:

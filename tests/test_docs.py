@@ -33,8 +33,12 @@ def test_ci_runs_the_first_two_commands_of_the_readme() -> None:
         ".venv/bin/mla-guard check",
         ".venv/bin/python -m tests.manual.build",
     ]
+    browser = [
+        ".venv/bin/pip install --quiet --editable '.[browser]'",
+        ".venv/bin/pytest -m browser",
+    ]
     venv, *install, run = tests.strip().split(" && ")
-    assert steps_of_ci() == [*demo.strip().split(" && "), *install, *linters, run]
+    assert steps_of_ci() == [*demo.strip().split(" && "), *install, *linters, run, *browser]
     assert demo.startswith(venv)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lint_rules.conditions import show
 from lint_rules.dispatch import super_target
-from lint_rules.facts import Attr, CallEvent, Const, Name
+from lint_rules.facts import Attr, Call, CallEvent, Const, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
@@ -14,7 +14,8 @@ from lint_rules.rules.hook_signature_drift import declaration, promise_of
 from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
-from mla_guard.drift import Call, Shape, binding_errors, format_shape, misnamed_positionals
+from mla_guard.drift import Call as Arguments
+from mla_guard.drift import Shape, binding_errors, format_shape, misnamed_positionals
 
 __all__ = ["check"]
 
@@ -60,6 +61,8 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
         ):
             continue  # not written for such a backend, or for holding one of its own kind
+        if inside is not None and klass not in use.typed.exact and _picks(inside, use):
+            continue
         errors = judge.refused(use, klass, member)
         if not errors:
             binding += 1
@@ -77,7 +80,16 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         yield _refused(judge, name, use, call, failing)
 
 
-def _asks_signature(use: Use, call: Call) -> bool:
+def _picks(inside: Klass, use: Use) -> bool:
+    """Whether a class calls for what it holds itself, and so for one that fits, not for any."""
+    base = use.base
+    if not isinstance(base, Attr) or base.value != Name(use.scope.receiver):
+        return False
+    values = [write.value for _, _, write in inside.stored.get(base.name, ())]
+    return bool(values) and all(isinstance(value, Call) for value in values)
+
+
+def _asks_signature(use: Use, call: Arguments) -> bool:
     """Whether a guard on the way looks for one of the keywords in some signature."""
     scope = use.scope
     for part in scope.path_of(use.cond):
@@ -91,7 +103,7 @@ def _asks_signature(use: Use, call: Call) -> bool:
 
 
 def _refused(
-    judge: Judge, name: str, use: Use, call: Call, failing: dict[Member, tuple[str, ...]]
+    judge: Judge, name: str, use: Use, call: Arguments, failing: dict[Member, tuple[str, ...]]
 ) -> Diagnostic:
     first = next(iter(failing))
     assert first.function is not None
@@ -118,7 +130,7 @@ def _called_as(use: Use, name: str) -> str:
     return func.id if isinstance(func, Name) else name
 
 
-def _promised(klass: Klass, member: Member, call: Call) -> bool:
+def _promised(klass: Klass, member: Member, call: Arguments) -> bool:
     """Whether a parent of the implementation declares the hook so that the call would bind."""
     seen: Klass | None = member.owner
     while seen is not None:
@@ -146,7 +158,7 @@ def _calls_to_parents(judge: Judge, klass: Klass, scope: Scope) -> Iterator[Diag
         call = arguments(event.call)
         mine = shape(target.function)
         if by_class:
-            call = Call(
+            call = Arguments(
                 call.positional - 1, call.keywords, call.star, call.double_star, call.names[1:]
             )
         errors = binding_errors(mine, call)
@@ -161,7 +173,7 @@ def _to_parent(
     scope: Scope,
     event: CallEvent,
     target: Member,
-    call: Call,
+    call: Arguments,
     errors: tuple[str, ...],
 ) -> Diagnostic:
     assert target.function is not None
@@ -179,7 +191,7 @@ def _to_parent(
 
 
 def _misnamed(
-    judge: Judge, scope: Scope, event: CallEvent, target: Member, call: Call, mine: Shape
+    judge: Judge, scope: Scope, event: CallEvent, target: Member, call: Arguments, mine: Shape
 ) -> Iterator[Diagnostic]:
     """Optional parameters of the caller that land in an optional parameter of another name."""
     optional = {p.name for p in mine if not p.required}
@@ -279,7 +291,7 @@ def _collisions(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
             break
 
 
-def _parent_calls(klass: Klass, name: str) -> Iterator[tuple[Klass, str, CallEvent, Call]]:
+def _parent_calls(klass: Klass, name: str) -> Iterator[tuple[Klass, str, CallEvent, Arguments]]:
     """Calls of ``self.name`` in parents' methods that an instance of ``klass`` still runs."""
     for parent in klass.mro[1:]:
         for method in parent.own.values():
@@ -376,7 +388,7 @@ def _promised_init(klass: Klass) -> Member | None:
     return declared if declared is not None and declared.function is not None else None
 
 
-def _moved(init: Member, promise: Member, call: Call) -> tuple[str, ...]:
+def _moved(init: Member, promise: Member, call: Arguments) -> tuple[str, ...]:
     assert init.function is not None
     assert promise.function is not None
     mine, theirs = shape(init.function), shape(promise.function)

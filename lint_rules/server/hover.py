@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lint_rules.contracts import Hook, declaration, hooks_of, spread
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
+from lint_rules.matrix import Hook, declaration, hooks_of, spread
 from lint_rules.output import shown
 from lint_rules.server.wire import Described, DescribeHook
 

@@ -3,9 +3,9 @@
     python -m tests.field.bench [--engine sglang]
 
 Downloads the pinned releases (once), checks each as a whole in a process of its own, and prints the
-known faults found and missed, the findings per rule on the newest releases with the verdicts of
-``labels.toml``, and run time and peak memory. Exits with 1 where a finding has no label or a label
-no finding.
+known faults found and missed, whether they are gone where they are fixed, the findings per rule on
+the newest releases with the verdicts of ``labels.toml``, and run time and peak memory. Exits with 1
+where a finding has no label or a label no finding.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from tests.bench.check_release import Checked, measure
 from tests.field.cases import NEWEST, Case, Finding, cases, package_of, relative
 from tests.field.labels import VERDICTS, compare, labels
+from tests.field.wheels import pins
 
 __all__ = ["main"]
 
@@ -43,7 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _checked(engines: Sequence[str], chosen: Sequence[Case]) -> dict[tuple[str, str], Checked]:
-    wanted = dict.fromkeys((c.engine, c.release) for c in chosen if c.release)
+    known = pins()
+    wanted = dict.fromkeys(
+        (case.engine, release)
+        for case in chosen
+        if case.release
+        for release in (case.release, case.after)
+        if release in known[case.engine]
+    )
     wanted |= dict.fromkeys((engine, NEWEST[engine]) for engine in engines)
     runs: dict[tuple[str, str], Checked] = {}
     for engine, release in wanted:
@@ -57,30 +65,35 @@ def _print_cases(chosen: Sequence[Case], findings: dict[tuple[str, str], list[Fi
     for read, title in (
         ("static", "readable from source"),
         ("partly", "only partly readable"),
+        ("no", "not readable from source"),
         ("commit", "in no release, not run"),
     ):
         listed = [case for case in chosen if case.read == read]
-        found = {
-            case.id: codes
-            for case in listed
-            if (
-                codes := sorted(
-                    {
-                        str(f["code"])
-                        for f in findings.get((case.engine, case.release), ())
-                        if case.is_shown_by(f)
-                    }
-                )
-            )
-        }
-        print(f"\nfaults {title}: {len(found)} of {len(listed)} found")
+        shown = {c.id: c.codes(findings.get((c.engine, c.release), ())) for c in listed}
+        share = sum(map(bool, shown.values()))
+        print(f"\nfaults {title}: {share} of {len(listed)} found")
         for case in listed:
-            shown = ", ".join(found.get(case.id, ["missed" if case.release else "-"]))
-            by_rule.update(found.get(case.id, ()))
-            print(
-                f"  {case.id} {case.engine} {case.release or 'commit':13} {shown:15} {case.fault}"
-            )
+            codes = shown[case.id]
+            by_rule.update(codes)
+            found = ", ".join(codes) or ("missed" if case.release else "-")
+            where = f"{case.engine} {case.release or 'commit'}"
+            after = _after(case, findings) if codes else ""
+            print(f"  {case.id} {where:24} {found:15} {after:24} {case.fault}")
     print("\nfaults found per rule: " + ", ".join(f"{c} {n}" for c, n in sorted(by_rule.items())))
+
+
+def _after(case: Case, findings: dict[tuple[str, str], list[Finding]]) -> str:
+    """Whether a fault is gone where it is fixed, or still found in the newest release if it is not.
+
+    What is against expectation stands in capitals.
+    """
+    later = findings.get((case.engine, case.after))
+    if later is None:
+        return f"{case.after} not pinned"
+    still = bool(case.codes(later))
+    if case.fixed:
+        return f"{'STILL' if still else 'gone'} in {case.after}"
+    return f"{'open' if still else 'LOST'} in {case.after}"
 
 
 def _print_newest(engine: str, findings: Sequence[Finding]) -> bool:

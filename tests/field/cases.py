@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,18 @@ CASES = Path(__file__).with_name("cases.toml")
 NEWEST = {"sglang": "0.5.23", "vllm": "0.33.0", "tokenspeed": "0.1.1"}
 """The newest pinned release of each engine, of which every finding is labelled."""
 
-_FAMILIES = {"wrapper": "MLA3", "signature": "MLA1", "initialization": "MLA2"}
+_FAMILIES = {
+    "signature": ("MLA1",),
+    "duplicate": ("MLA103",),
+    "return": ("MLA1",),
+    "meaning": ("MLA1",),
+    "initialization": ("MLA2",),
+    "missing hook": ("MLA204", "MLA3"),
+    "wrapper": ("MLA3",),
+    "pairing": ("MLA3",),
+    "registry": ("MLA3",),
+}
+"""How the codes of the rules begin that fit a family of faults."""
 
 Finding = Mapping[str, Any]
 """A finding as ``mla-guard check --output-format json`` writes it."""
@@ -33,7 +45,7 @@ class Case:
     """A fault: ``path`` and the beginning of the ``symbol`` where it is, ``words`` to be mentioned.
 
     ``family`` names the rules that fit. ``read`` is ``static``, ``partly`` (only a heuristic can
-    know) or ``commit`` (in no release). ``fixed`` is the first release without it, if any.
+    know), ``no`` or ``commit`` (in no release). ``fixed`` is the first release without it, if any.
     """
 
     id: str
@@ -47,17 +59,12 @@ class Case:
     symbol: str = ""
     fixed: str = ""
 
-    @property
-    def prefix(self) -> str:
-        """The codes that fit begin so."""
-        return _FAMILIES.get(self.family, "MLA")
-
     def is_shown_by(self, finding: Finding) -> bool:
         """Whether a finding of a fitting rule names the fault: it stands there, or its other end.
 
-        A finding at another place (the caller's, say) must name path and class in its text.
+        A finding at another place (the caller's, say) must name the class in its text.
         """
-        if not str(finding["code"]).startswith(self.prefix):
+        if not str(finding["code"]).startswith(_FAMILIES[self.family]):
             return False
         text = " ".join(
             [finding["message"], *finding["reasons"], *(r["message"] for r in finding["related"])]
@@ -67,8 +74,16 @@ class Case:
         symbol = str(finding["symbol"]).removeprefix("<locals>.")
         if finding["path"] == self.path and symbol.startswith(self.symbol):
             return True
-        ends = {finding["path"], *(r["path"] for r in finding["related"])}
-        return self.path in ends and bool(self.symbol) and self.symbol in text
+        return bool(self.symbol) and bool(re.search(rf"\b{re.escape(self.symbol)}\b", text))
+
+    def codes(self, findings: Iterable[Finding]) -> list[str]:
+        """The codes of the findings that show the fault."""
+        return sorted({str(f["code"]) for f in findings if self.is_shown_by(f)})
+
+    @property
+    def after(self) -> str:
+        """The release to look at besides: the fixed one, or the newest where it is open."""
+        return self.fixed or NEWEST[self.engine]
 
 
 def cases() -> list[Case]:

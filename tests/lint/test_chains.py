@@ -171,7 +171,7 @@ def test_the_table_follows_the_matrix(
     monkeypatch.chdir(engine.parent)
     assert main(["contract", "--matrix", "engine.py"]) == 0
     matrix, legend, table = capsys.readouterr().out.partition(
-        "I implements  i inherits  d delegates  r raises only  . absent\n\n"
+        "I implements  D drifts  i inherits  d delegates  r raises only  . absent\n\n"
     )
     assert legend
     assert matrix.startswith("  1  plan(batch)\n")
