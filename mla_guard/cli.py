@@ -71,7 +71,12 @@ def _parser() -> argparse.ArgumentParser:
             help=f"{effect}: codes, names or prefixes such as MLA2, separated by commas",
         )
     check.add_argument("--min-severity", choices=["error", "warning"])
-    check.add_argument("--output-format", choices=["text", "concise", "json"], default="text")
+    check.add_argument(
+        "--output-format",
+        choices=["text", "concise", "json", "github", "gitlab", "junit", "sarif"],
+        default="text",
+        help="for a person (text, concise), a program (json) or a CI system",
+    )
     check.add_argument(
         "--show-unresolved", action="store_true", help="list the places that cannot be judged"
     )
@@ -177,9 +182,9 @@ def _write(report: Report, config: Config, form: Format) -> int:
             "checked. Name it with bases = ['AttentionBackend'] under [tool.mla-guard] of "
             "pyproject.toml, or check more of the engine"
         )
-    if findings := render(report.diagnostics, form, here):
+    if findings := render(report.diagnostics, form, here, report.failures):
         print(findings)
-    if form == "text":
+    if form in ("text", "github"):
         print(
             ("\n" if findings else "") + summary(report.diagnostics, report.classes, report.files)
         )

@@ -12,6 +12,7 @@ import pytest
 
 import lint_rules.run
 from lint_rules.config import Config
+from lint_rules.output import FORMATS
 from lint_rules.run import FileFailure, Report
 from mla_guard import __version__
 from mla_guard.cli import main
@@ -105,6 +106,29 @@ def test_concise_and_json_hold_findings_only(
     assert capsys.readouterr() == ("[]\n", "")
     assert main(["check", "--output-format", "concise"]) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_every_format_can_be_asked_for(engine: Path, reports: Reports, capsys: Capture) -> None:
+    reports(report(drift(engine), failures=(FileFailure(f"{engine}/b.py", 7, "bad"),)))
+    for form in FORMATS:
+        assert main(["check", "--output-format", form]) == 2
+        written = capsys.readouterr()
+        assert "drops 'flag'" in written.out
+        assert written.err == "b.py:7: cannot be checked: bad\n"
+    with pytest.raises(SystemExit):
+        main(["check", "--output-format", "xml"])
+    offered = ", ".join(f"'{form}'" for form in FORMATS)
+    assert f"invalid choice: 'xml' (choose from {offered})" in capsys.readouterr().err
+
+
+def test_the_log_of_a_github_step_ends_in_the_summary(
+    engine: Path, reports: Reports, capsys: Capture
+) -> None:
+    reports(report(drift(engine)))
+    assert main(["check", "--output-format", "github"]) == 1
+    command, empty, summary = capsys.readouterr().out.splitlines()
+    assert command.startswith("::error file=a.py,line=3,col=5,")
+    assert (empty, summary) == ("", "Found 1 error in 2 backend classes (4 files).")
 
 
 def test_a_file_that_cannot_be_parsed_is_named_and_the_rest_reported(
