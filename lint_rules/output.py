@@ -48,13 +48,14 @@ def render(
     return writers[form](relative, [replace(f, path=shown(f.path, base)) for f in failures])
 
 
-def summary(findings: Sequence[Diagnostic], classes: int, files: int) -> str:
-    """The last line: how many findings, and in what."""
+def summary(findings: Sequence[Diagnostic], classes: int, files: int, held: int = 0) -> str:
+    """The last line: how many findings, in what, and how many a baseline holds back."""
     errors = sum(finding.severity == "error" for finding in findings)
     counts = [(errors, "error"), (len(findings) - errors, "warning")]
     found = ", ".join(_count(n, noun) for n, noun in counts if n)
     verdict = f"Found {found}" if found else "No findings"
-    return f"{verdict} in {_count(classes, 'backend class')} ({_count(files, 'file')})."
+    more = f"; {held} held back by the baseline" if held else ""
+    return f"{verdict} in {_count(classes, 'backend class')} ({_count(files, 'file')}){more}."
 
 
 def _count(number: int, noun: str) -> str:

@@ -37,7 +37,8 @@ class Report:
 
     ``files`` counts the Python files that were read, ``classes`` those below a root, and ``roots``
     names the base classes that were found (``path:Class``). ``unresolved`` are places that no rule
-    judged, for want of a base class or a constant name.
+    judged, for want of a base class or a constant name. ``held`` counts the findings that a
+    baseline keeps back.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -46,6 +47,7 @@ class Report:
     classes: int = 0
     roots: tuple[str, ...] = ()
     unresolved: tuple[Related, ...] = ()
+    held: int = 0
 
 
 def read_project(
@@ -113,7 +115,13 @@ def check(
     findings = apply_ignores(
         dict.fromkeys(findings), ((p, sources[p]) for p in sorted(wanted)), config.selects
     )
-    findings = [f for f in findings if config.selects(f.code) and config.shows(f.severity)]
+    findings = [
+        f
+        for f in findings
+        if config.selects(f.code)
+        and config.shows(f.severity)
+        and not config.ignores_in(f.place.path, f.code)
+    ]
     return Report(
         tuple(sorted(findings, key=lambda f: (f.place, f.code, f.message))),
         tuple(FileFailure(*failure) for failure in loaded.failures),

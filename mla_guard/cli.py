@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,14 @@ def _parser() -> argparse.ArgumentParser:
         "--show-unresolved", action="store_true", help="list the places that cannot be judged"
     )
     check.add_argument(
+        "--baseline", metavar="FILE", help="hold back the findings that this file lists"
+    )
+    check.add_argument(
+        "--write-baseline",
+        action="store_true",
+        help="list what is found in the baseline; where it exists, only take lines away",
+    )
+    check.add_argument(
         "--exit-zero", action="store_true", help="exit 0 although there are findings"
     )
     check.set_defaults(verb=_check)
@@ -107,7 +116,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(arguments: argparse.Namespace) -> int:
     targets, config = _configured(arguments)
-    report = _run(targets, config)
+    if config.baseline is not None:
+        report = _run_against(config.baseline, targets, config, write=arguments.write_baseline)
+    elif arguments.write_baseline:
+        raise _UsageError(
+            "--write-baseline: no file is named: add --baseline FILE, or baseline = 'FILE' under "
+            "[tool.mla-guard] of pyproject.toml"
+        )
+    else:
+        report = _run(targets, config)
     code = _write(report, config, arguments.output_format)
     if arguments.show_unresolved:
         _write_unresolved(report)
@@ -137,6 +154,8 @@ def _configured(arguments: argparse.Namespace) -> tuple[tuple[Path, ...], Config
         config = replace(config, ignore=_codes(arguments.ignore, "--ignore"))
     if arguments.min_severity is not None:
         config = replace(config, min_severity=arguments.min_severity)
+    if arguments.baseline is not None:
+        config = replace(config, baseline=Path(os.path.abspath(arguments.baseline)))
     return targets, config
 
 
@@ -168,6 +187,16 @@ def _run(targets: Sequence[Path], config: Config) -> Report:
             progress("")
 
 
+def _run_against(baseline: Path, targets: Sequence[Path], config: Config, *, write: bool) -> Report:
+    from lint_rules.config import ConfigError
+    from mla_guard.baseline_cli import check_against
+
+    try:
+        return check_against(baseline, partial(_run, targets), targets, config, write=write)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
+
+
 def _write(report: Report, config: Config, form: Format) -> int:
     from lint_rules.output import render, shown, summary
 
@@ -186,7 +215,8 @@ def _write(report: Report, config: Config, form: Format) -> int:
         print(findings)
     if form in ("text", "github"):
         print(
-            ("\n" if findings else "") + summary(report.diagnostics, report.classes, report.files)
+            ("\n" if findings else "")
+            + summary(report.diagnostics, report.classes, report.files, report.held)
         )
     if report.failures:
         return FAILED
