@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from lint_rules.terminal import PLAIN, Style, styled
 from mla_guard.diagnostic import Diagnostic, Place
 
 if TYPE_CHECKING:
@@ -24,16 +25,19 @@ def render(
     form: Format,
     base: Path,
     failures: Sequence[FileFailure] = (),
+    style: Style = PLAIN,
 ) -> str:
     """The findings in ``form``, paths relative to ``base`` where they lie below it.
 
-    The formats of CI systems hold the ``failures``, files that could not be checked, as well.
+    The formats of CI systems hold the ``failures``, files that could not be checked, as well;
+    ``style`` is for ``text`` and ``concise``, in which a finding stays on its line.
     """
     relative = [_relative(finding, base) for finding in findings]
     if form == "text":
-        return "\n\n".join(finding.text() for finding in relative)
+        return "\n\n".join(styled(finding, style, base) for finding in relative)
     if form == "concise":
-        return "\n".join(finding.text().partition("\n")[0] for finding in relative)
+        unbroken = style._replace(width=0)
+        return "\n".join(styled(f, unbroken, base).partition("\n")[0] for f in relative)
     if form == "json":
         return json.dumps([finding.as_json() for finding in relative], indent=2)
     # imported only here: an everyday check needs none of them, nor what they import

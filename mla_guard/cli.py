@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mla_guard import __version__
+from mla_guard.completion import SHELLS, PrintCompletion
 from mla_guard.diagnostic import RULE_NAMES
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Checks that the attention backends of an engine keep their hooks' contract.",
     )
     parser.add_argument("--version", action="version", version=f"mla-guard {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print the script that completes this command in a shell",
+    )
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
 
     check = verbs.add_parser("check", help="report breaches in directories, files or packages")
@@ -77,6 +84,9 @@ def _parser() -> argparse.ArgumentParser:
         choices=["text", "concise", "json", "github", "gitlab", "junit", "sarif"],
         default="text",
         help="for a person (text, concise), a program (json) or a CI system",
+    )
+    check.add_argument(
+        "--statistics", action="store_true", help="count the findings of each rule instead"
     )
     check.add_argument(
         "--show-unresolved", action="store_true", help="list the places that cannot be judged"
@@ -115,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    form: Format = arguments.output_format
+    if arguments.statistics and form not in ("text", "json"):
+        raise _UsageError(f"--statistics: counts are written as 'text' or 'json', not as {form!r}")
     targets, config = _configured(arguments)
     if config.baseline is not None:
         report = _run_against(config.baseline, targets, config, write=arguments.write_baseline)
@@ -125,7 +138,7 @@ def _check(arguments: argparse.Namespace) -> int:
         )
     else:
         report = _run(targets, config)
-    code = _write(report, config, arguments.output_format)
+    code = _write(report, config, form, counts=arguments.statistics)
     if arguments.show_unresolved:
         _write_unresolved(report)
     return CLEAN if code == FINDINGS and arguments.exit_zero else code
@@ -197,8 +210,10 @@ def _run_against(baseline: Path, targets: Sequence[Path], config: Config, *, wri
         raise _UsageError(str(error)) from error
 
 
-def _write(report: Report, config: Config, form: Format) -> int:
+def _write(report: Report, config: Config, form: Format, *, counts: bool = False) -> int:
     from lint_rules.output import render, shown, summary
+    from lint_rules.statistics import statistics
+    from lint_rules.terminal import style_for
 
     here = Path.cwd()
     for failure in report.failures:
@@ -211,7 +226,12 @@ def _write(report: Report, config: Config, form: Format) -> int:
             "checked. Name it with bases = ['AttentionBackend'] under [tool.mla-guard] of "
             "pyproject.toml, or check more of the engine"
         )
-    if findings := render(report.diagnostics, form, here, report.failures):
+    if counts:
+        findings = statistics(report.diagnostics, as_json=form == "json")
+    else:
+        style = style_for(sys.stdout)
+        findings = render(report.diagnostics, form, here, report.failures, style)
+    if findings:
         print(findings)
     if form in ("text", "github"):
         print(

@@ -1,4 +1,4 @@
-"""The pre-commit hook, installed by pre-commit from this checkout into an environment of its own."""
+"""The hook, which pre-commit installs from this checkout into an environment of its own."""
 
 from __future__ import annotations
 
