@@ -70,7 +70,7 @@ class Repository:
 
     def commit_all(self, path: Path) -> str:
         """Commit all files below ``path`` and return the revision."""
-        for command in ("init --quiet", "add --all", "commit --quiet --message all"):
+        for command in ("init --quiet", "add --all", "commit --quiet --allow-empty --message all"):
             done = self.call("git", *command.split(), cwd=path)
             assert done.returncode == 0, done.stdout
         return self.call("git", "rev-parse", "HEAD", cwd=path).stdout.strip()
