@@ -25,7 +25,8 @@ class Report:
 
     ``files`` counts the Python files that were read, ``classes`` those below a root, and ``roots``
     names the base classes that were found (``path:Class``). ``unresolved`` are places that no rule
-    judged, for want of a base class or a constant name.
+    judged, for want of a base class or a constant name. ``held`` counts the findings that a
+    baseline keeps back.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -34,6 +35,7 @@ class Report:
     classes: int = 0
     roots: tuple[str, ...] = ()
     unresolved: tuple[Related, ...] = ()
+    held: int = 0
 
 
 def packed(report: Report) -> list[Any]:
@@ -49,12 +51,13 @@ def packed(report: Report) -> list[Any]:
         report.classes,
         list(report.roots),
         _related(report.unresolved),
+        report.held,
     ]  # fmt: skip
 
 
 def unpacked(data: list[Any]) -> Report:
     """The report that ``packed`` made ``data`` of."""
-    diagnostics, failures, files, classes, roots, unresolved = data
+    diagnostics, failures, files, classes, roots, unresolved, held = data
     return Report(
         tuple(
             Diagnostic(
@@ -68,6 +71,7 @@ def unpacked(data: list[Any]) -> Report:
         classes,
         tuple(roots),
         _relateds(unresolved),
+        held,
     )  # fmt: skip
 
 

@@ -147,7 +147,10 @@ def _report(
     kept = [
         f
         for f in kept
-        if config.selects(f.code) and config.shows(f.severity) and reported.concerns(f)
+        if config.selects(f.code)
+        and config.shows(f.severity)
+        and not config.ignores_in(f.place.path, f.code)
+        and reported.concerns(f)
     ]
     failures = sorted((*asked.listing.failures, *loaded.failures))
     return Report(

@@ -11,10 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mla_guard import __version__
+from mla_guard.completion import SHELLS, PrintCompletion
 from mla_guard.diagnostic import RULE_NAMES
 from mla_guard.server_cli import add_server
 
@@ -61,6 +63,12 @@ def parser() -> argparse.ArgumentParser:
         description="Checks that the attention backends of an engine keep their hooks' contract.",
     )
     top.add_argument("--version", action="version", version=f"mla-guard {__version__}")
+    top.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print the script that completes this command in a shell",
+    )
     verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
 
     check = verbs.add_parser("check", help="report breaches in directories, files or packages")
@@ -75,9 +83,25 @@ def parser() -> argparse.ArgumentParser:
             help=f"{effect}: codes, names or prefixes such as MLA2, separated by commas",
         )
     check.add_argument("--min-severity", choices=["error", "warning"])
-    check.add_argument("--output-format", choices=["text", "concise", "json"], default="text")
+    check.add_argument(
+        "--output-format",
+        choices=["text", "concise", "json", "github", "gitlab", "junit", "sarif"],
+        default="text",
+        help="for a person (text, concise), a program (json) or a CI system",
+    )
+    check.add_argument(
+        "--statistics", action="store_true", help="count the findings of each rule instead"
+    )
     check.add_argument(
         "--show-unresolved", action="store_true", help="list the places that cannot be judged"
+    )
+    check.add_argument(
+        "--baseline", metavar="FILE", help="hold back the findings that this file lists"
+    )
+    check.add_argument(
+        "--write-baseline",
+        action="store_true",
+        help="list what is found in the baseline; where it exists, only take lines away",
     )
     check.add_argument(
         "--exit-zero", action="store_true", help="exit 0 although there are findings"
@@ -138,6 +162,9 @@ def _check(arguments: argparse.Namespace) -> int:
     import gc
 
     gc.disable()  # nothing large becomes garbage before a check ends
+    form: Format = arguments.output_format
+    if arguments.statistics and form not in ("text", "json"):
+        raise _UsageError(f"--statistics: counts are written as 'text' or 'json', not as {form!r}")
     if arguments.watch:
         return _watch(arguments)
     return _check_once(arguments, cached=not arguments.no_cache)
@@ -146,8 +173,19 @@ def _check(arguments: argparse.Namespace) -> int:
 def _check_once(arguments: argparse.Namespace, *, cached: bool) -> int:
     targets, config = _configured(arguments)
     changed = _changed(arguments.changed_since, targets)
-    report = _run(targets, config, changed, cached=cached)
-    code = _write(report, config, arguments.output_format)
+    run = partial(_run, targets, changed=changed, cached=cached)
+    if config.baseline is not None:
+        asked = targets if changed is None else changed
+        write: bool = arguments.write_baseline
+        report = _run_against(config.baseline, run, asked, config, write=write)
+    elif arguments.write_baseline:
+        raise _UsageError(
+            "--write-baseline: no file is named: add --baseline FILE, or baseline = 'FILE' under "
+            "[tool.mla-guard] of pyproject.toml"
+        )
+    else:
+        report = run(config)
+    code = _write(report, config, arguments.output_format, counts=arguments.statistics)
     if arguments.show_unresolved:
         _write_unresolved(report)
     return CLEAN if code == FINDINGS and arguments.exit_zero else code
@@ -222,6 +260,8 @@ def _configured(arguments: argparse.Namespace) -> tuple[tuple[Path, ...], Config
         config = replace(config, ignore=_codes(arguments.ignore, "--ignore"))
     if arguments.min_severity is not None:
         config = replace(config, min_severity=arguments.min_severity)
+    if arguments.baseline is not None:
+        config = replace(config, baseline=Path(os.path.abspath(arguments.baseline)))
     return targets, config
 
 
@@ -287,8 +327,27 @@ def _progress() -> Iterator[Callable[[str], None] | None]:
             progress("")
 
 
-def _write(report: Report, config: Config, form: Format) -> int:
+def _run_against(
+    baseline: Path,
+    run: Callable[[Config], Report],
+    asked: Collection[Path],
+    config: Config,
+    *,
+    write: bool,
+) -> Report:
+    from lint_rules.against import check_against
+    from lint_rules.config import ConfigError
+
+    try:
+        return check_against(baseline, run, tuple(asked), config, write=write)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
+
+
+def _write(report: Report, config: Config, form: Format, *, counts: bool = False) -> int:
     from lint_rules.output import render, shown, summary
+    from lint_rules.statistics import statistics
+    from lint_rules.terminal import style_for
 
     here = Path.cwd()
     _write_failures(report.failures)
@@ -299,11 +358,17 @@ def _write(report: Report, config: Config, form: Format) -> int:
             "checked. Name it with bases = ['AttentionBackend'] under [tool.mla-guard] of "
             "pyproject.toml, or check more of the engine"
         )
-    if findings := render(report.diagnostics, form, here):
+    if counts:
+        findings = statistics(report.diagnostics, as_json=form == "json")
+    else:
+        style = style_for(sys.stdout)
+        findings = render(report.diagnostics, form, here, report.failures, style)
+    if findings:
         print(findings)
-    if form == "text":
+    if form in ("text", "github"):
         print(
-            ("\n" if findings else "") + summary(report.diagnostics, report.classes, report.files)
+            ("\n" if findings else "")
+            + summary(report.diagnostics, report.classes, report.files, report.held)
         )
     if report.failures:
         return FAILED

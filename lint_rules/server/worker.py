@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
+from lint_rules.against import check_against
 from lint_rules.cache import Cache, cache_folder
 from lint_rules.config import Config, ConfigError, load_config
 from lint_rules.judge import Judge
@@ -44,7 +46,11 @@ class Worker:
     def _check(self, folder: str) -> Checked:
         try:
             targets, config, cache = _located(folder)
-            report = check(targets, config, unsaved=self._asked.unsaved, cache=cache)
+            run = partial(check, targets, unsaved=self._asked.unsaved, cache=cache)
+            if config.baseline is None:
+                report = run(config)
+            else:
+                report = check_against(config.baseline, run, targets, config, write=False)
         except ConfigError as error:
             return Checked(problems=(str(error),))
         except TreeChanged as error:

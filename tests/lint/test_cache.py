@@ -104,7 +104,9 @@ def test_a_report_survives_its_way_through_json(engine: Path) -> None:
     full = Diagnostic("MLA101", "error", "m", Place("p", 1, 2), "s", (Related(Place("q", 3), "r"),))
     full = replace(full, reasons=("one", "two"), hint="h")
     report = replace(report, diagnostics=(*report.diagnostics, full), unresolved=full.related)
-    report = replace(report, failures=(FileFailure("p", 1, "m"),), files=3, classes=2, roots=("a",))
+    report = replace(
+        report, failures=(FileFailure("p", 1, "m"),), files=3, classes=2, roots=("a",), held=1
+    )
     # a field that keeps its default here would be lost without anybody's notice
     for item in (full, report):
         assert [f.name for f in fields(item) if getattr(item, f.name) in ((), "", 0)] == []

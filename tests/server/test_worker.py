@@ -47,6 +47,21 @@ def test_a_hover_parses_nothing(
     assert parsed == []
 
 
+def test_what_the_baseline_lists_is_held_back(tmp_path: Path, fast: Path) -> None:
+    asked = CheckTree((str(tmp_path),), {})
+    found = Worker().check(asked).findings
+    listed = next(finding for finding in found if finding.place.path == str(fast))
+    (tmp_path / "pyproject.toml").write_text("[tool.mla-guard]\nbaseline = 'known.txt'\n")
+    said = f"{tmp_path / 'known.txt'}: the baseline cannot be read: "
+    [problem] = Worker().check(asked).problems
+    assert problem.startswith(said)
+    line = f"engine/fast.py: {listed.code} {listed.symbol}\n"
+    (tmp_path / "known.txt").write_text(line)
+    held = Worker().check(asked)
+    assert held.findings == tuple(finding for finding in found if finding != listed)
+    assert len(held.findings) > 0
+
+
 def test_a_tree_that_changes_while_it_is_read_is_no_crash(
     tmp_path: Path, fast: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
