@@ -12,13 +12,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lint_rules.against import check_against
+from lint_rules.baseline import Baseline, hold, read_baseline
+from lint_rules.cache import Cache
 from lint_rules.config import Config
 from lint_rules.judge import Judge
 from lint_rules.output import counted, shown
 from lint_rules.repairs import REPAIRS
 from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, applied, lines_of
 from lint_rules.repairs.source import Source
-from lint_rules.run import Report, judged
+from lint_rules.run import Report, Reported, TreeChanged, judged
 from lint_rules.target import inside
 from mla_guard.diagnostic import LINT_RULES, Diagnostic
 
@@ -57,91 +60,130 @@ class _State:
     asked: list[Diagnostic]
     everywhere: Report
     judge: Judge
-    edited: dict[str, bytes]
+    unsaved: dict[str, bytes]
 
 
 def fix(
     targets: Sequence[Path],
     config: Config,
     *,
+    changed: Collection[Path] | None = None,
+    cache: Cache | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Fixed:
     """Repair in memory what can be repaired of the findings that a check of ``targets`` reports.
 
+    What that check is, ``changed`` and a baseline included, :func:`lint_rules.run.check` says; only
+    files inside of ``targets`` are edited. With ``cache`` a round parses what it edited alone.
+
     A round makes every repair that does not clash with another one. It is kept if its findings are
     gone and no finding is new, of whatever rule and wherever in the project; the repairs that are
     to blame are otherwise left out for good. Rounds follow until nothing is left to repair.
+
+    Raises :class:`ConfigError` as a check does, and :class:`FileChanged` where a file is edited
+    while it is read.
     """
-    state = _judged(targets, config, {}, progress)
+    known = read_baseline(config.baseline) if config.baseline is not None else None
+    try:
+        return _fixed(_Tree(targets, config, changed, known, cache, progress))
+    except TreeChanged as error:
+        raise FileChanged(
+            f"{error} was changed while it was checked: nothing was repaired"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """What is to be repaired, and how it is judged."""
+
+    targets: Sequence[Path]
+    config: Config
+    changed: Collection[Path] | None
+    known: Baseline | None
+    cache: Cache | None
+    progress: Callable[[str], None] | None
+
+    def judged(self, unsaved: dict[str, bytes]) -> _State:
+        """What every rule says of the whole project, with ``unsaved`` edits."""
+        config = replace(self.config, select=tuple(LINT_RULES), ignore=(), min_severity="warning")
+        judge, report = judged(
+            (*self.targets, *self.config.src),
+            config,
+            unsaved=unsaved,
+            progress=self.progress,
+            cache=self.cache,
+        )
+        return _State(self._asked(report), report, judge, unsaved)
+
+    def after(self, state: _State, chosen: Sequence[Repair]) -> _State:
+        """The tree once ``chosen`` repairs are made."""
+        edited = _applied(Files(state.judge.sources), chosen)
+        return self.judged({**state.unsaved, **edited})
+
+    def _asked(self, report: Report) -> list[Diagnostic]:
+        """Those of all findings that the check reports."""
+        reported = Reported(self.targets, self.changed)
+        asked = [
+            d for d in report.diagnostics if self.config.selects(d.code) and reported.concerns(d)
+        ]
+        if self.known is not None:
+            asked = hold(asked, self.known, lambda path, code: False).reported
+        return [d for d in asked if self.config.shows(d.severity)]
+
+    def report(self, unsaved: Mapping[str, bytes]) -> Report:
+        """What the check reports, with ``unsaved`` edits."""
+
+        def check(config: Config) -> Report:
+            return judged(
+                self.targets,
+                config,
+                changed=self.changed,
+                unsaved=unsaved,
+                progress=self.progress,
+                cache=self.cache,
+            )[1]
+
+        if self.config.baseline is None:
+            return check(self.config)
+        asked = self.targets if self.changed is None else tuple(self.changed)
+        return check_against(self.config.baseline, check, asked, self.config, write=False)
+
+    def holds(self, path: str) -> bool:
+        """Whether a file lies inside of the targets, and may be edited."""
+        place = Path(os.path.abspath(path))
+        return any(inside(place, target) for target in self.targets)
+
+
+def _fixed(tree: _Tree) -> Fixed:
+    state = tree.judged({})
     original = state.judge.sources
     repaired: list[Diagnostic] = []
     refused: set[_Key] = set()
     for _ in range(_MOST_ROUNDS):
-        chosen = _chosen(state, targets, refused)
+        chosen = _chosen(state, tree, refused)
         if not chosen:
             break
-        made, first = list(chosen), _after(state, chosen, targets, config, progress)
+        made, first = list(chosen), tree.after(state, chosen)
         tried = first
         for _ in range(_MOST_CONSEQUENCES):
             fresh = set(_fresh(state, tried))
-            in_turn = _chosen(tried, targets, refused, fresh)
+            in_turn = _chosen(tried, tree, refused, fresh)
             if not fresh or {repair.diagnostic for repair in in_turn} != fresh:
                 break
             made += in_turn
-            tried = _after(tried, in_turn, targets, config, progress)
+            tried = tree.after(tried, in_turn)
         if _blamed(state, tried, made):
             refused.update(_key(repair.diagnostic) for repair in _blamed(state, first, chosen))
         else:
             repaired += [repair.diagnostic for repair in made]
             state = tried
-    report = state.everywhere
-    if len(state.asked) < len(report.diagnostics):
-        report, _ = judged(targets, config, progress=progress, edited=state.edited)
-    before = {path: original[path] for path in state.edited}
-    return Fixed(report, tuple(repaired), before, state.edited)
-
-
-def _after(
-    state: _State,
-    chosen: Sequence[Repair],
-    targets: Sequence[Path],
-    config: Config,
-    progress: Callable[[str], None] | None,
-) -> _State:
-    """The tree once ``chosen`` repairs are made."""
-    edited = _applied(Files(state.judge.sources), chosen)
-    return _judged(targets, config, {**state.edited, **edited}, progress)
-
-
-def _judged(
-    targets: Sequence[Path],
-    config: Config,
-    edited: dict[str, bytes],
-    progress: Callable[[str], None] | None,
-) -> _State:
-    """What every rule says of the whole project, with files edited."""
-    everything = replace(config, select=tuple(LINT_RULES), ignore=(), min_severity="warning")
-    report, judge = judged((*targets, *config.src), everything, progress=progress, edited=edited)
-    asked = [d for d in report.diagnostics if _is_asked(d, targets, config)]
-    return _State(asked, report, judge, edited)
-
-
-def _is_asked(finding: Diagnostic, targets: Sequence[Path], config: Config) -> bool:
-    return (
-        config.selects(finding.code)
-        and config.shows(finding.severity)
-        and _is_inside(finding.place.path, targets)
-    )
-
-
-def _is_inside(path: str, targets: Sequence[Path]) -> bool:
-    place = Path(os.path.abspath(path))
-    return any(inside(place, target) for target in targets)
+    before = {path: original[path] for path in state.unsaved}
+    return Fixed(tree.report(state.unsaved), tuple(repaired), before, state.unsaved)
 
 
 def _chosen(
     state: _State,
-    targets: Sequence[Path],
+    tree: _Tree,
     refused: Collection[_Key],
     only: Collection[Diagnostic] | None = None,
 ) -> list[Repair]:
@@ -155,23 +197,21 @@ def _chosen(
                 wanted &= set(only)
             for repair in REPAIRS[code](state.judge, files, wanted) if wanted else ():
                 others = [edit for other in chosen for edit in other.edits]
-                if _is_possible(repair, others, files, targets):
+                if _is_possible(repair, others, files, tree):
                     chosen.append(repair)
         if chosen:
             return chosen
     return []
 
 
-def _is_possible(
-    repair: Repair, others: Sequence[Edit], files: Files, targets: Sequence[Path]
-) -> bool:
+def _is_possible(repair: Repair, others: Sequence[Edit], files: Files, tree: _Tree) -> bool:
     if any(edit.clashes(other) for edit in repair.edits for other in others if edit != other):
         return False
     try:
         _applied(files, [repair])
     except NoRepair:
         return False
-    return all(_is_inside(edit.path, targets) for edit in repair.edits)
+    return all(tree.holds(edit.path) for edit in repair.edits)
 
 
 def _applied(files: Files, chosen: Iterable[Repair]) -> dict[str, bytes]:

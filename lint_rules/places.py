@@ -34,6 +34,10 @@ class Places:
             found = self._lines[path] = (text, lines, [entry.line for entry in lines])
         return found
 
+    def text(self, path: str) -> str:
+        """The file as lines and columns count in it; empty for one that was not read."""
+        return self._read(path)[0]
+
     def at(self, path: str, line: int, name: str) -> Place:
         """The first ``name`` in the statement at ``line``; its start where there is none.
 
@@ -60,6 +64,11 @@ class Places:
                 row = text.count("\n", entry.start, offset)
                 return Place(path, entry.line + row, offset - (text.rfind("\n", 0, offset) + 1) + 1)
         return Place(path, entry.line, entry.indent + 1)
+
+    def line(self, path: str, number: int) -> str:
+        """The text of a 1-based line without its end, empty where the file has no such line."""
+        lines = self._read(path)[0].split("\n")
+        return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def member(self, member: Member) -> Place:
         """The name in a member's definition."""

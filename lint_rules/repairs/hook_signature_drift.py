@@ -25,8 +25,8 @@ from mla_guard.drift import (
     Param,
     Shape,
     binding_errors,
-    drift,
 )
+from mla_guard.dropping import drift_beyond
 
 __all__ = ["repairs"]
 
@@ -57,19 +57,21 @@ def _widened(
     assert override.function is not None
     assert model.function is not None
     mine = shape(override.function)
-    missing = _missing(mine, promise_of(model), only)
+    promise, may_drop = promise_of(model), optional_arguments(model.function)
+    missing = _missing(mine, promise, may_drop, only)
     wide = _with(mine, missing)
     if (
         binding_errors(wide, Call(0, (only,), double_star=True))
         if only
-        else drift(promise_of(model), wide)
+        else drift_beyond(promise, wide, may_drop)
     ):
         raise NoRepair("more than optional parameters is missing")
     yield from _taking(judge, files, override, model, missing, above)
+    may_drop = optional_arguments(override.function)
     for below in _overrides_below(override):
         assert below.function is not None
         theirs = shape(below.function)
-        if drift(wide, theirs) and not drift(mine, theirs):
+        if drift_beyond(wide, theirs, may_drop) and not drift_beyond(mine, theirs, may_drop):
             yield from _widened(judge, files, below, model, only, (*above, override))
 
 
@@ -80,9 +82,13 @@ def _overrides_below(member: Member) -> Iterator[Member]:
             yield own
 
 
-def _missing(mine: Shape, promise: Shape, only: str) -> list[Param]:
+def _missing(mine: Shape, promise: Shape, may_drop: Collection[str], only: str) -> list[Param]:
     names = {p.name for p in mine}
-    found = [p for p in promise if p.name not in names and (not only or p.name == only)]
+    found = [
+        p
+        for p in promise
+        if p.name not in names and (p.name == only if only else p.name not in may_drop)
+    ]
     if not found:
         raise NoRepair("nothing is missing")
     if any(p.required or p.kind not in (POSITIONAL_OR_KEYWORD, KEYWORD_ONLY) for p in found):

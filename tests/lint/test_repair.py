@@ -202,21 +202,41 @@ def test_an_ignored_finding_is_not_repaired(tmp_path: Path) -> None:
     assert repaired(tmp_path, child=text).after == {}
 
 
+MARKED = """\
+import mla_guard
+
+
+class AttentionBackend:
+    @mla_guard.hook(optional_arguments="flag")
+    def plan(self, batch, flag: bool = False, depth: int = 0):
+        raise NotImplementedError
+
+
+class FlashBackend(AttentionBackend):
+    def plan(self, batch, flag: bool = False, depth: int = 0):
+        self.flag = flag
+"""
+
+
 def test_what_the_contract_lets_drop_may_be_ignored(tmp_path: Path) -> None:
-    text = child("        self.rows = batch.rows\n").replace(
-        "from base import", "from marked import"
-    )
-    marked = "import mla_guard\n\n\n" + BASE.replace(
-        "class FlashBackend(AttentionBackend):\n",
-        'class FlashBackend(AttentionBackend):\n    @mla_guard.hook(optional_arguments="flag")\n',
-    )
-    (tmp_path / "marked.py").write_text(marked)
+    (tmp_path / "base.py").write_text(MARKED.replace(", depth: int = 0", ""))
+    text = child("        self.rows = batch.rows\n")
     (tmp_path / "child.py").write_text(text)
     config = Config(src=(tmp_path,), root=tmp_path)
     found = after(fix([tmp_path], config))
     assert found == text.replace("plan(self, batch)", "plan(self, batch, flag: bool = False)")
-    (tmp_path / "child.py").write_text(child(UP).replace("from base", "from marked"))
+    (tmp_path / "child.py").write_text(child(UP))
     assert "super().plan(batch, flag=flag)" in after(fix([tmp_path], config))
+
+
+def test_what_an_override_may_drop_is_not_added(tmp_path: Path) -> None:
+    text = child(UP).replace("FlashBackend", "AttentionBackend")
+    (tmp_path / "base.py").write_text(MARKED)
+    (tmp_path / "child.py").write_text(text)
+    found = after(fix([tmp_path], Config(src=(tmp_path,), root=tmp_path)))
+    assert found == text.replace("batch)", "batch, depth: int = 0)", 1).replace(
+        "plan(batch)", "plan(batch, depth=depth)"
+    )
 
 
 NONE = """\

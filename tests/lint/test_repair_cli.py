@@ -129,6 +129,90 @@ def test_one_or_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not allowed with argument" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--fix", "--watch"], "--watch: not allowed with --fix: repairs are made once"),
+        (
+            ["--diff", "--write-baseline", "--baseline", "known.txt"],
+            "--write-baseline: not allowed with --diff: repair first, then write the baseline",
+        ),
+        (
+            ["--diff", "--output-format", "json"],
+            "--output-format: not allowed with --diff: a unified diff is printed, and no findings",
+        ),
+        (
+            ["--diff", "--statistics"],
+            "--statistics: not allowed with --diff: a unified diff is printed, and no findings",
+        ),
+    ],
+)
+def test_options_that_mean_nothing_beside_repairs_are_refused(
+    engine: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert main(["check", *options]) == 2
+    assert capsys.readouterr().err == f"mla-guard: error: {said}\n"
+    assert engine.read_text() == ENGINE
+
+
+def test_what_a_baseline_holds_is_not_repaired(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = engine.with_name("known.txt")
+    known.write_text("engine.py: MLA101 LatentBackend.plan\n")
+    assert main(["check", "--fix", "--baseline", "known.txt"]) == 0
+    assert engine.read_text() == ENGINE
+    latent = ENGINE[ENGINE.index("\n\nclass LatentBackend") :]
+    engine.write_text(ENGINE + latent.replace("Latent", "Top"))
+    capsys.readouterr()
+    assert main(["check", "--diff", "--baseline", "known.txt"]) == 1
+    out = capsys.readouterr().out
+    assert out.count("+    def plan(self, batch, flag=False)") == 1
+    assert " class TopBackend(FlashBackend):\n-    def plan(self, batch):" in out
+
+
+def test_a_stale_line_of_the_baseline_is_reported(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.with_name("known.txt").write_text("engine.py: MLA101 GoneBackend.plan\n")
+    command = ["check", "--fix", "--baseline", "known.txt", "--output-format", "concise"]
+    assert main(command) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("known.txt:1:1: MLA003 ")
+    assert out.count("\n") == 1
+    assert err == "Repaired 1 finding in 1 file (MLA101 1).\n"
+
+
+def test_what_did_not_change_is_not_repaired(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = engine.with_name("other.py")
+    other.write_text(
+        "from engine import FlashBackend\n\n\nclass OtherBackend(FlashBackend):\n"
+        "    def plan(self, batch):\n        super().plan(batch)\n"
+    )
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], check=True)
+    assert main(["check", "--fix", "--changed-since", "HEAD"]) == 0
+    assert capsys.readouterr().err == "Repaired nothing.\n"
+    other.write_text(other.read_text() + "\n")
+    assert main(["check", "--fix", "--changed-since", "HEAD"]) == 0
+    assert capsys.readouterr().err == "Repaired 1 finding in 1 file (MLA101 1).\n"
+    assert engine.read_text() == ENGINE
+
+
+@pytest.mark.parametrize("options", [[], ["--no-cache"]])
+def test_a_cache_does_not_change_the_repairs(
+    engine: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    assert main(["check", *options]) == 1
+    assert main(["check", "--diff", *options]) == 1
+    assert main(["check", *options]) == 1  # what was tried in memory is not taken for the file
+    assert main(["check", "--fix", *options]) == 0
+    assert main(["check", *options]) == 0
+    assert engine.read_text() == REPAIRED
+
+
 def test_a_check_says_what_may_be_repaired(
     engine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
