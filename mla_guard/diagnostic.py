@@ -20,6 +20,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA202": "unguarded-attribute",
     "MLA203": "partial-parent-init",
     "MLA204": "borrowed-method",
+    "MLA205": "unset-in-some-mode",
     "MLA301": "unexposed-wrapper-hook",
     "MLA302": "unexposed-wrapper-attribute",
     "MLA303": "over-promising-delegation",

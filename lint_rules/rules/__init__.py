@@ -20,6 +20,7 @@ from lint_rules.rules import (
     unexposed_wrapper_hook,
     unguarded_attribute,
     unimplemented_hook,
+    unset_in_some_mode,
     wrapper_route_drift,
 )
 from mla_guard.diagnostic import Diagnostic
@@ -35,6 +36,7 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA202": unguarded_attribute.check,
     "MLA203": partial_parent_init.check,
     "MLA204": borrowed_method.check,
+    "MLA205": unset_in_some_mode.check,
     "MLA301": unexposed_wrapper_hook.check,
     "MLA302": unexposed_wrapper_attribute.check,
     "MLA303": over_promising_delegation.check,
