@@ -20,6 +20,7 @@ from lint_rules.rules import (
     unexposed_wrapper_hook,
     unguarded_attribute,
     unimplemented_hook,
+    unpaired_hook,
     unset_in_some_mode,
     wrapper_route_drift,
 )
@@ -44,4 +45,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA305": unimplemented_hook.check,
     "MLA306": removed_hook.check,
     "MLA307": stand_in_gap.check,
+    "MLA308": unpaired_hook.check,
 }

@@ -37,6 +37,12 @@ class FlashInferMLABackend(AttentionBackend):
     def init_mha_chunk_metadata(self, forward_batch, disable_flashinfer_ragged=False):
         self.mha_chunk_kv_cache.update(forward_batch, disable_flashinfer_ragged)
 
+    def plan_outside_graph(self, forward_batch):
+        self.raw_lens = forward_batch.seq_lens
+
+    def plan_in_graph(self, forward_batch):
+        self.graph_lens = self.raw_lens.cumsum(0)
+
     def init_cuda_graph_state(self, max_bs):
         self.cuda_graph_kv_indptr = torch.zeros(max_bs + 1, dtype=torch.int32, device=self.device)
 

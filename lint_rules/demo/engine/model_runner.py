@@ -13,6 +13,11 @@ class ModelRunner:
         self.attn_backend.init_cuda_graph_state(max_bs)
         self.max_pages = self.attn_backend.max_context_len // 64
 
+    def record(self, forward_batch: ForwardBatch, graph):
+        self.attn_backend.plan_outside_graph(forward_batch)
+        with graph:
+            self.model(forward_batch)
+
     def replay(self, forward_batch: ForwardBatch):
         self.attn_backend.replay_cuda_graph(forward_batch.batch_size, forward_batch.seq_lens)
 
