@@ -55,7 +55,8 @@ class Scan:
 
     ``family`` maps each name of a class that derives, by name, from a root to the files that
     define it; ``needles`` are names of attributes and functions that hold or return a backend.
-    ``stand_ins`` are the pairs of classes that stand in for each other.
+    ``stand_ins`` are the pairs of classes that stand in for each other, ``declared`` the files that
+    declare a class of each name, whatever it derives from.
     """
 
     sources: dict[str, bytes]
@@ -65,6 +66,7 @@ class Scan:
     using: frozenset[str]
     unreadable: dict[str, str] = field(default_factory=dict)
     stand_ins: tuple[tuple[str, str], ...] = ()
+    declared: dict[str, set[str]] = field(default_factory=dict)
 
 
 def scan(
@@ -113,6 +115,7 @@ def scan(
         frozenset((using | mentioning) - defining),
         unreadable,
         tuple(dict.fromkeys(pairs)),
+        headers.declared,
     )
 
 

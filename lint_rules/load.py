@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from lint_rules.described import described as described_by
+from lint_rules.described import may_be_uneven
 from lint_rules.discover import Scan, scan, shortest
 from lint_rules.facts import FileFacts
-from lint_rules.link import Project
+from lint_rules.link import Klass, Project
 
 __all__ = ["Loaded", "load"]
 
@@ -100,7 +102,26 @@ def load(
     failures = [(f.path, f.error_line, f.error) for f in facts if f.error]
     failures += [(path, 1, f"cannot be read: {why}") for path, why in found.unreadable.items()]
     project = Project(facts, (*roots, *companions), found.stand_ins)
+    project.described = _described(facts, found, project, reader)
     return Loaded(project, found, tuple(sorted(failures)))
+
+
+def _described(
+    facts: Sequence[FileFacts], found: Scan, project: Project, reader: _Reader
+) -> dict[Klass, frozenset[str]]:
+    """The classes that backends read of whose files tell kinds of them apart, read for that."""
+    classes: dict[str, list[Klass]] = {}
+    described: dict[Klass, frozenset[str]] = {}
+    for (path, name), holders in sorted(described_by(facts, found.family, found.declared).items()):
+        if path not in classes:
+            classes[path] = []
+            if path in found.defining:
+                classes[path] = [k for k in project.classes if k.path == path]
+            elif may_be_uneven(found.sources[path]):
+                whole = reader.read(path, found.sources[path], True)
+                classes[path] = Project([whole], ()).classes
+        described.update((k, frozenset(holders)) for k in classes[path] if k.qualname == name)
+    return described
 
 
 def _extract_all(jobs: list[tuple[str, bytes, bool]], reader: _Reader) -> list[FileFacts]:

@@ -21,6 +21,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA203": "partial-parent-init",
     "MLA204": "borrowed-method",
     "MLA205": "unset-in-some-mode",
+    "MLA206": "uneven-branches",
     "MLA301": "unexposed-wrapper-hook",
     "MLA302": "unexposed-wrapper-attribute",
     "MLA303": "over-promising-delegation",

@@ -46,6 +46,7 @@ def test_each_finding_stands_where_the_fault_is() -> None:
         "MLA203": ("tokenspeed_mla.py", "TokenspeedMLABackend.__init__"),
         "MLA204": ("hip_mla.py", "HipMLABackend.replay_cuda_graph"),
         "MLA205": ("hip_mla.py", "HipMLABackend.init_forward_metadata"),
+        "MLA206": ("model_config.py", "ModelConfig.__init__"),
         "MLA301": ("wrappers.py", "TwoBatchBackend"),
         "MLA302": ("wrappers.py", "TwoBatchBackend"),
         "MLA303": ("wrappers.py", "SlidingWindowBackend.init_mha_chunk_metadata"),
@@ -90,6 +91,6 @@ def test_the_verb_prints_every_finding_and_exits_0(
     output = capsys.readouterr()
     assert output.err == ""
     assert output.out.startswith(f"{DESCRIPTION}\n\nengine/")
-    assert output.out.endswith("\nFound 14 errors, 3 warnings in 13 backend classes (17 files).\n")
+    assert output.out.endswith("\nFound 15 errors, 3 warnings in 13 backend classes (18 files).\n")
     for finding in findings(engine):
         assert finding.headline().replace(f"{tmp_path}/", "") in output.out

@@ -21,6 +21,7 @@ class FlashInferMLABackend(AttentionBackend):
         super().__init__()
         self.device = model_runner.device
         self.max_context_len = model_runner.model_config.context_len
+        self.scaling = model_runner.model_config.scaling
         self.skip_prefill = skip_prefill
         self.enable_chunk_kv = (
             not skip_prefill and not get_global_server_args().disable_chunked_prefix_cache
@@ -53,7 +54,7 @@ class FlashInferMLABackend(AttentionBackend):
         self.accepted = accepted
 
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return self.decode_wrapper.run(q, forward_batch.kv_buffer(layer.layer_id))
+        return self.decode_wrapper.run(q * self.scaling, forward_batch.kv_buffer(layer.layer_id))
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return ragged_prefill(q, k, v, forward_batch.seq_lens)

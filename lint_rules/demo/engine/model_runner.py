@@ -1,10 +1,11 @@
 from engine.base import AttentionBackend
 from engine.forward_batch import ForwardBatch
+from engine.model_config import ModelConfig
 from engine.registry import create_attention_backend
 
 
 class ModelRunner:
-    def __init__(self, model, model_config, server_args):
+    def __init__(self, model, model_config: ModelConfig, server_args):
         self.model = model
         self.model_config = model_config
         self.attn_backend: AttentionBackend = create_attention_backend(self, server_args)
