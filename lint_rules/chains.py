@@ -9,11 +9,19 @@ from lint_rules.exposure import View, Wrapper
 from lint_rules.link import Klass, is_abstract
 from lint_rules.routed import children_of, declares_routes, routes_of
 
-__all__ = ["LEGEND", "Chain", "chains"]
+__all__ = ["WORDS", "Chain", "chains"]
 
-LEGEND = """\
-I reaches an implementation there  i reaches an inherited one  r reaches one that only raises
-. reaches nothing  - not routed to this child  s the wrapper's own  b the base's  ? no route"""
+WORDS: dict[str, str] = {
+    "I": "reaches an implementation there",
+    "i": "reaches an inherited one",
+    "r": "reaches one that only raises",
+    ".": "reaches nothing",
+    "-": "not routed to this child",
+    "s": "the wrapper's own",
+    "b": "the base's",
+    "?": "no route",
+}
+"""What each letter of a cell says."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +29,7 @@ class Chain:
     """A backend of class ``leaf`` inside of wrappers: each with the attribute that holds the next.
 
     ``cells`` says by name how a hook or flag that is asked of the outermost wrapper gets there, in
-    the letters of :data:`LEGEND`.
+    the letters of :data:`WORDS`.
     """
 
     steps: tuple[tuple[Klass, str], ...]

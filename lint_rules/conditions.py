@@ -8,7 +8,7 @@ Python knows about them added (a true value is not None, ``x == "a"`` excludes `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lint_rules.facts import (
     And,
@@ -58,7 +58,7 @@ def conjunction(items: Iterable[Expr]) -> Expr:
             found.update(dict.fromkeys(item.items))
         elif item != TRUE:
             found[item] = None
-    if any(negation(item) in found for item in found):
+    if _contradictory(found):
         return FALSE
     return _one_or(And, tuple(found), TRUE)
 
@@ -73,9 +73,16 @@ def disjunction(items: Iterable[Expr]) -> Expr:
             found.update(dict.fromkeys(item.items))
         elif item != FALSE:
             found[item] = None
-    if any(negation(item) in found for item in found):
+    if _contradictory(found):
         return TRUE
     return _one_or(Or, tuple(found), FALSE)
+
+
+def _contradictory(items: dict[Expr, None]) -> bool:
+    """Whether an item stands beside its own negation."""
+    return any(type(item) is Not and item.value in items for item in items) or (
+        TRUE in items and FALSE in items
+    )
 
 
 def _one_or(kind: type[And] | type[Or], items: tuple[Expr, ...], empty: Expr) -> Expr:
@@ -238,18 +245,6 @@ def atoms(expr: Expr) -> dict[Expr, None]:
     return found
 
 
-def _assume(expr: Expr, atom: Expr, value: Expr) -> Expr:
-    if expr == atom:
-        return value
-    if isinstance(expr, Not):
-        return negation(_assume(expr.value, atom, value))
-    if isinstance(expr, And):
-        return conjunction(_assume(i, atom, value) for i in expr.items)
-    if isinstance(expr, Or):
-        return disjunction(_assume(i, atom, value) for i in expr.items)
-    return expr
-
-
 def satisfiable(formulas: Sequence[Expr]) -> bool:
     """Whether all ``formulas`` can hold at once; True where there are too many atoms to tell."""
     whole = conjunction(formulas)
@@ -257,7 +252,7 @@ def satisfiable(formulas: Sequence[Expr]) -> bool:
         return whole == TRUE
     if undecided((whole,)):
         return True
-    return _search(conjunction((whole, *_theory(list(atoms(whole))))))
+    return _search((whole, *_theory(list(atoms(whole)))))
 
 
 def undecided(formulas: Sequence[Expr]) -> bool:
@@ -265,26 +260,59 @@ def undecided(formulas: Sequence[Expr]) -> bool:
     return len(atoms(And(tuple(formulas)))) > _MOST_ATOMS
 
 
-def _search(expr: Expr) -> bool:
-    while True:
-        if expr in (TRUE, FALSE):
-            return expr == TRUE
-        unit = _unit(expr)
-        if unit is None:
-            break
-        atom, value = unit
-        expr = _assume(expr, atom, value)
-    atom = next(iter(atoms(expr)))
-    return _search(_assume(expr, atom, TRUE)) or _search(_assume(expr, atom, FALSE))
+def _search(formulas: Sequence[Expr]) -> bool:
+    """Whether some assignment of the atoms makes all ``formulas`` true.
+
+    The truth table of a formula is an integer with a bit for each assignment. Atoms that stand
+    alone, or alone under a negation, have one value only and take no place in the table.
+    """
+    left: list[Expr] = []
+    fixed: dict[Expr, bool] = {}
+    for part in formulas:
+        for item in part.items if type(part) is And else (part,):
+            negated = type(item) is Not
+            atom = item.value if type(item) is Not else item
+            if type(atom) is And or type(atom) is Or:
+                left.append(item)
+            elif fixed.setdefault(atom, not negated) is negated:
+                return False
+    if fixed.get(TRUE) is False or fixed.get(FALSE) is True:
+        return False
+    return _tables(left, fixed)
 
 
-def _unit(expr: Expr) -> tuple[Expr, Expr] | None:
-    for item in expr.items if isinstance(expr, And) else (expr,):
-        if isinstance(item, Not) and not isinstance(item.value, (And, Or)):
-            return item.value, FALSE
-        if not isinstance(item, (Not, And, Or)):
-            return item, TRUE
-    return None
+def _tables(formulas: Sequence[Expr], fixed: Mapping[Expr, bool]) -> bool:
+    free = [a for a in dict.fromkeys(a for f in formulas for a in atoms(f)) if a not in fixed]
+    size = 1 << len(free)
+    every = (1 << size) - 1
+    tables = {atom: every if value else 0 for atom, value in fixed.items()}
+    tables |= {TRUE: every, FALSE: 0}
+    for index, atom in enumerate(free):
+        run = 1 << index
+        # runs of 2**index assignments without the atom and as many with it, over and over
+        tables[atom] = every // ((1 << run) + 1) << run
+    whole = every
+    for item in formulas:
+        whole &= _table(item, tables, every)
+        if not whole:
+            return False
+    return True
+
+
+def _table(expr: Expr, tables: Mapping[Expr, int], every: int) -> int:
+    if type(expr) is Not:
+        return every ^ _table(expr.value, tables, every)
+    if type(expr) is And:
+        found = every
+        for item in expr.items:
+            found &= _table(item, tables, every)
+        return found
+    if type(expr) is Or:
+        found = 0
+        for item in expr.items:
+            found |= _table(item, tables, every)
+        return found
+    return tables[expr]
 
 
 def _theory(known: list[Expr]) -> list[Expr]:

@@ -34,6 +34,8 @@ class Config:
     ``stand_ins`` holds pairs of classes, by name, of which callers take the one or the other.
     ``exclude`` holds gitignore patterns, relative to ``root``, of files that are not read.
     ``select`` and ``ignore`` hold rule codes (empty ``select``: every rule); ``ignore`` wins.
+    ``per_file_ignores`` holds a gitignore pattern, relative to ``root``, and the codes that are not
+    reported in the files that it matches. ``baseline`` is the file of ``lint_rules.baseline``.
     """
 
     src: tuple[Path, ...] = ()
@@ -43,6 +45,8 @@ class Config:
     ignore: tuple[str, ...] = ()
     min_severity: Severity = "warning"
     exclude: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    baseline: Path | None = None
     root: Path = Path()
 
     def selects(self, code: str) -> bool:
@@ -55,13 +59,21 @@ class Config:
 
     def excludes(self, path: str) -> bool:
         """Whether a pattern of ``exclude`` leaves ``path`` unread; a folder ends in a slash."""
+        return bool(self.exclude) and self._matches(self.exclude, path)
+
+    def ignores_in(self, path: str, code: str) -> bool:
+        """Whether ``per_file_ignores`` says that ``code`` is not reported in the file ``path``."""
+        return any(
+            code in codes and self._matches((pattern,), path)
+            for pattern, codes in self.per_file_ignores
+        )
+
+    def _matches(self, patterns: tuple[str, ...], path: str) -> bool:
         prefix = f"{self.root}{os.sep}"
-        if not self.exclude or not path.startswith(prefix):
-            return False
-        return _patterns(self.exclude).match_file(path[len(prefix) :])
+        return path.startswith(prefix) and _patterns(patterns).match_file(path[len(prefix) :])
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
@@ -193,6 +205,24 @@ def _exclude(value: object, where: str, project: Path) -> tuple[str, ...]:
     return patterns
 
 
+def _per_file(value: object, where: str, project: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: {value!r} is not a table of patterns with lists of codes")
+    for pattern in _exclude(list(value), where, project):
+        if pattern.startswith("!"):
+            raise ConfigError(
+                f"{where}: {pattern!r}: a pattern names the files in which codes are ignored, "
+                "it cannot take files out"
+            )
+    return tuple((p, _codes(codes, f"{where}: {p!r}", project)) for p, codes in value.items())
+
+
+def _baseline(value: object, where: str, project: Path) -> Path:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{where}: {value!r} is not the path of a file")
+    return project / value
+
+
 _KEYS: dict[str, Callable[[object, str, Path], object]] = {
     "src": _sources,
     "bases": _bases,
@@ -201,6 +231,8 @@ _KEYS: dict[str, Callable[[object, str, Path], object]] = {
     "ignore": _codes,
     "min-severity": _severity,
     "exclude": _exclude,
+    "per-file-ignores": _per_file,
+    "baseline": _baseline,
 }
 
 

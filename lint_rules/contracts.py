@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from lint_rules.chains import LEGEND as CHAIN_LEGEND
+from lint_rules.chains import WORDS as CHAIN_WORDS
 from lint_rules.chains import chains
 from lint_rules.config import Config
-from lint_rules.declared import is_optional
 from lint_rules.judge import Judge
-from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.library import Library
+from lint_rules.link import Klass, Member
+from lint_rules.matrix import (
+    LETTERS,
+    WORDS,
+    Cell,
+    Drifted,
+    Hook,
+    Matrix,
+    cell_of,
+    declaration,
+    drifted,
+    hooks_of,
+    matrix_of,
+    signature,
+    spread,
+)
 from lint_rules.nearest import nearest
 from lint_rules.output import shown
 from lint_rules.run import read_project
 from lint_rules.target import inside
-from mla_guard.drift import format_shape
+from lint_rules.tree import list_files
 
 __all__ = ["ContractError", "main_contract"]
 
-LEGEND = "I implements  i inherits  d delegates  r raises only  . absent"
+LEGEND = "  ".join(f"{letter} {WORDS[state]}" for state, letter in LETTERS.items())
 
 
 class ContractError(LookupError):
     """The class or path has no hooks to show; the message says what was looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """A hook of a root: its declaration, or the definitions where the root declares none."""
-
-    name: str
-    declared: Member | None
-    definitions: tuple[Member, ...]
 
 
 def main_contract(target: str | None, matrix: bool, config: Config) -> str:
@@ -46,15 +51,18 @@ def main_contract(target: str | None, matrix: bool, config: Config) -> str:
 
     Raises :class:`ContractError`.
     """
-    _, judge = read_project(config.src, config)
+    with Library(list_files(config.src, config), None, 0) as library:
+        _, judge = read_project(library, config)
     if not judge.view.roots:
         raise ContractError("no base class of attention backends in the project")
     classes = _chosen(judge, target)
     here = Path.cwd()
+    drift = drifted(judge)
     if matrix:
-        tables = [_matrix(judge, k) for k in classes if k.root is k or len(classes) == 1]
+        shown_alone = [k for k in classes if k.root is k or len(classes) == 1]
+        tables = [_table(matrix_of(judge, k, drift)) for k in shown_alone]
         return "\n\n".join([*tables, *_chains(judge, classes)])
-    return "\n\n".join("\n".join(_contract(judge, klass, here)) for klass in classes)
+    return "\n\n".join("\n".join(_contract(judge, klass, here, drift)) for klass in classes)
 
 
 def _chosen(judge: Judge, target: str | None) -> list[Klass]:
@@ -79,111 +87,45 @@ def _is_named(klass: Klass, name: str) -> bool:
     return f".{module}.{klass.qualname}".endswith(f".{name}")
 
 
-def _hooks(judge: Judge, root: Klass) -> list[Hook]:
-    """What the root declares, in its order, then what callers ask of backends without it."""
-    found = [
-        Hook(name, member, ())
-        for name, member in root.members.items()
-        if _is_hook(member) and not name.startswith("_")
-    ]
-    below = [k for k in judge.view.backends if k.root is root]
-    for name in sorted(judge.view.uses):
-        if name.startswith("_") or not judge.view.outer_uses(name):
-            continue
-        definitions = tuple(k.own[name] for k in below if name in k.own and _is_hook(k.own[name]))
-        if definitions and name not in root.members:
-            found.append(Hook(name, None, definitions))
-    return found
-
-
-def _is_hook(member: Member) -> bool:
-    return member.function is not None and kind_of(member.function) in ("method", "property")
-
-
-def _signature(member: Member) -> str:
-    assert member.function is not None
-    if kind_of(member.function) == "property":
-        return f"{member.name} (property)"
-    return f"{member.name}{format_shape(shape(member.function))}"
-
-
-def _contract(judge: Judge, klass: Klass, here: Path) -> Iterator[str]:
+def _contract(judge: Judge, klass: Klass, here: Path, drift: Drifted) -> Iterator[str]:
     root = klass.root or klass
     line = " < ".join(k.name for k in klass.mro if k.root is not None)
     yield f"{line}  {shown(klass.path, here)}:{klass.line}"
-    for hook in _hooks(judge, root):
+    for hook in hooks_of(judge, root):
         if klass is root:
-            yield f"  {_declaration(hook)}: {_spread(judge, root, hook)}"
+            yield f"  {declaration(hook)}: {spread(judge, root, hook)}"
         else:
             member = klass.members.get(hook.name)
             place = f"  {shown(member.owner.path, here)}:{member.line}" if member else ""
-            yield f"  {_said(hook, member)}: {_words(judge, klass, hook)}{place}"
-
-
-def _declaration(hook: Hook) -> str:
-    if hook.declared is None:
-        signatures = dict.fromkeys(map(_signature, hook.definitions))
-        return " or ".join(signatures)
-    return _signature(hook.declared)
+            words = _words(cell_of(judge, klass, hook.name, drift))
+            yield f"  {_said(hook, member)}: {words}{place}"
 
 
 def _said(hook: Hook, member: Member | None) -> str:
-    return _signature(member) if member is not None and member.function is not None else hook.name
+    return signature(member) if member is not None and member.function is not None else hook.name
 
 
-def _spread(judge: Judge, root: Klass, hook: Hook) -> str:
-    """How a root's hook is declared and how many classes below define it."""
-    defining = sum(hook.name in k.own for k in judge.view.backends if k.root is root)
-    if hook.declared is None:
-        how = "not declared, but asked for"
-    else:
-        assert hook.declared.function is not None
-        required = is_abstract(hook.declared.function)
-        how = "required" if required else "has a default"
-        if is_optional(hook.declared.function):
-            how = "optional"
-    return f"{how}; {defining} of {len(list(root.descendants))} classes define it"
-
-
-def _letter(judge: Judge, klass: Klass, hook: Hook) -> str:
-    exposure = judge.view.exposure(klass, hook.name)
-    member = exposure.member
-    if exposure.kind == "dynamic":
-        return "d"
-    wrapper = judge.view.wrapper(klass)
-    if wrapper is not None and any(
-        d.name == hook.name and d.scope.function.name == hook.name for d in wrapper.delegations
-    ):
-        return "d"
-    if member is None:
-        return "."
-    if member.owner is klass:
-        return "I"
-    return "r" if member.function is not None and is_abstract(member.function) else "i"
-
-
-def _words(judge: Judge, klass: Klass, hook: Hook) -> str:
-    member = klass.members.get(hook.name)
-    owner = member.owner.name if member is not None else ""
+def _words(cell: Cell) -> str:
+    owner = cell.member.owner.name if cell.member is not None else ""
     return {
-        "I": "implemented",
-        "i": f"inherited from {owner}",
-        "d": "delegated",
-        "r": f"only the declaration of {owner}, which raises",
-        ".": "absent",
-    }[_letter(judge, klass, hook)]
+        "implemented": "implemented",
+        "drifted": "implemented, but drifted (MLA101)",
+        "inherited": f"inherited from {owner}",
+        "delegated": "delegated",
+        "raises": f"only the definition of {owner}, which raises",
+        "absent": "absent",
+    }[cell.state]
 
 
-def _matrix(judge: Judge, klass: Klass) -> str:
+def _table(table: Matrix) -> str:
     """Rows are classes, columns the hooks, numbered above."""
-    root = klass.root or klass
-    hooks = _hooks(judge, root)
-    below = [k for k in (klass, *_below(klass)) if k is not root]
-    below.sort(key=lambda k: (k.name, k.path))
-    names = [f"{number:>3}  {_declaration(hook)}" for number, hook in enumerate(hooks, start=1)]
-    width = max((len(k.name) for k in below), default=0)
-    rows = [_row("", width, (str(n) for n in range(1, len(hooks) + 1)))]
-    rows += [_row(k.name, width, (_letter(judge, k, hook) for hook in hooks)) for k in below]
+    names = [f"{n:>3}  {declaration(hook)}" for n, hook in enumerate(table.hooks, start=1)]
+    width = max((len(k.name) for k in table.rows), default=0)
+    rows = [_row("", width, (str(n) for n in range(1, len(table.hooks) + 1)))]
+    rows += [
+        _row(k.name, width, (LETTERS[cell.state] for cell in cells))
+        for k, cells in table.rows.items()
+    ]
     return "\n".join([*names, "", *rows, "", LEGEND])
 
 
@@ -202,7 +144,10 @@ def _chains(judge: Judge, classes: list[Klass]) -> Iterator[str]:
         rows = [_row("", width, (str(n) for n in range(1, len(names) + 1)))]
         rows += [_row(str(chain), width, chain.cells.values()) for chain in found]
         yield "\n".join(rows)
-        yield CHAIN_LEGEND
+        yield "\n".join(
+            "  ".join(f"{letter} {CHAIN_WORDS[letter]}" for letter in line)
+            for line in ("Iir", ".-sb?")
+        )
 
 
 def _row(name: str, width: int, cells: Iterable[str]) -> str:

@@ -81,9 +81,9 @@ def _declared(function: Function) -> Iterator[tuple[str, str]]:
     for parameter in function.params:
         for name in parameter.annotation:
             yield parameter.name, name.rpartition(".")[2]
-    for event in function.events:
-        if isinstance(event, (Bind, Write)):
-            for name in event.annotation:
-                yield event.name, name.rpartition(".")[2]
-            if isinstance(event.value, Call) and isinstance(event.value.func, (Attr, Name)):
-                yield event.name, last_name(event.value.func)
+    events: tuple[Bind | Write, ...] = (*function.binds, *function.writes)
+    for event in events:
+        for name in event.annotation:
+            yield event.name, name.rpartition(".")[2]
+        if isinstance(event.value, Call) and isinstance(event.value.func, (Attr, Name)):
+            yield event.name, last_name(event.value.func)

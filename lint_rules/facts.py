@@ -7,6 +7,7 @@ the function's ``conditions``. Expressions are reduced to what linking and judgi
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
@@ -175,7 +176,7 @@ class Parameter(msgspec.Struct, frozen=True, array_like=True, gc=False):
     default: Expr | None = None
 
 
-class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A function or method.
 
     ``body`` is ``"raise"`` (only raises), ``"trivial"`` (docstring, ``pass`` or a constant
@@ -196,6 +197,22 @@ class Function(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generator: bool = False
     marks: tuple[Call, ...] = ()
     conditional: bool = False
+
+    @cached_property
+    def calls(self) -> tuple[CallEvent, ...]:
+        return tuple(e for e in self.events if type(e) is CallEvent)
+
+    @cached_property
+    def writes(self) -> tuple[Write, ...]:
+        return tuple(e for e in self.events if type(e) is Write)
+
+    @cached_property
+    def binds(self) -> tuple[Bind, ...]:
+        return tuple(e for e in self.events if type(e) is Bind)
+
+    @cached_property
+    def returned(self) -> tuple[Return, ...]:
+        return tuple(e for e in self.events if type(e) is Return)
 
 
 class ClassAttr(msgspec.Struct, frozen=True, array_like=True, gc=False):

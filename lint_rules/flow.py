@@ -135,6 +135,8 @@ class Flow:
         self.klass = klass
         self._walk = _Walk()
         self._parameters: dict[str, Expr] = {}
+        self._normal: dict[Expr, Expr] = {}
+        self._meanings: dict[Expr, list[Expr]] = {}
         self._predicates: dict[tuple[str, str], Expr | None] = {}
         init = klass.method("__init__")
         if init is not None and init.function is not None:
@@ -311,7 +313,12 @@ class Flow:
 
     def normal(self, expr: Expr) -> Expr:
         """``expr`` with defined attributes replaced, as a formula."""
+        found = self._normal.get(expr)
+        if found is None:
+            found = self._normal[expr] = self._normalized(expr)
+        return found
 
+    def _normalized(self, expr: Expr) -> Expr:
         def replace(item: Expr, seen: frozenset[str]) -> Expr | None:
             if isinstance(item, Attr) and item.value == SELF and item.name not in seen:
                 definition = self.definitions.get(item.name) or self._predicate(item, "property")
@@ -463,7 +470,10 @@ class Flow:
         found = [*self.invariants, *path]
         for part in list(found):
             for atom in atoms(part):
-                found += self._meaning(atom)
+                meaning = self._meanings.get(atom)
+                if meaning is None:
+                    meaning = self._meanings[atom] = self._meaning(atom)
+                found += meaning
         return found
 
     def _meaning(self, atom: Expr) -> list[Expr]:

@@ -9,6 +9,7 @@ from lint_rules.conditions import atoms, formula
 from lint_rules.exposure import Exposure, View, Wrapper, constant_of
 from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
+from lint_rules.permissions import insists, keeps, permissions
 from lint_rules.routed import declares_routes, routes_of
 from lint_rules.uses import Use
 from mla_guard.drift import Call as Arguments
@@ -111,6 +112,10 @@ class Foreign:
 
     protocols: frozenset[frozenset[str]]
 
+    def covers(self, lineages: frozenset[str]) -> bool:
+        """Whether all of ``lineages`` belong to one such leaf."""
+        return any(lineages <= protocol for protocol in self.protocols)
+
     def excludes(self, klass: Klass) -> bool:
         """Whether ``klass`` belongs to such a leaf."""
         return any({k.name for k in klass.mro} & protocol for protocol in self.protocols)
@@ -139,7 +144,13 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     exposure = view.exposure(klass, name)
     if exposure.kind in {"own", "dynamic"} or any(name in w.held for w in view.wrappers):
         return None
-    uses = [u for u in view.callers_of(klass, name) if u.scope.path not in view.defining]
+    uses = [
+        u
+        for u in view.callers_of(klass, name)
+        if u.scope.path not in view.defining
+        and not (u.scope.klass is not None and view.is_helper(u.scope.klass))
+        and not view.unwrapped(u, wrapper)
+    ]
     implementers = view.implementers(wrapper, name) if uses else []
     if not implementers:
         return None
@@ -147,6 +158,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         w
         for w in view.wrappers
         if w.composes
+        and w.klass.root is klass.root
         and not _related(view, w.klass, klass)
         and view.exposure(w.klass, name).kind == "own"
         and _for_all(w, name)
@@ -162,21 +174,29 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         return None
     protocol = _lineages(leaves)
     lineages = len(protocol)
-    if any(protocol <= other for other in strange.protocols):
-        return None
-    if exposure.kind == "default" and _answered(view, wrapper, name, exposure):
+    uses = [u for u in uses if not strange.covers(_addressed(view, [u], leaves) or protocol)]
+    if not uses or strange.covers(protocol):
         return None
     if exposure.kind == "default" and not _default_matters(exposure, uses, leaves):
         return None
     gap = Gap(wrapper, name, exposure, tuple(uses), tuple(leaves), tuple(siblings))
+    if gap.effect == "silent" and (_answered(view, gap) or all(map(insists, uses))):
+        return None
+    if gap.effect == "NotImplementedError" and _forbidden(view, gap):
+        return None
     probing = {id(u.scope) for u in uses if u.kind == "probe"}
     definers = [
         k for k in leaves if name in k.own or any(k is o for o, _, _ in k.stored.get(name, ()))
     ]
+    # a protocol is what one file asks of several backends, each of which has all that it asks
+    widest = max(len(_addressed(view, [u], leaves)) for u in uses)
+    defined = max(
+        sum(view.addressed(k, path) for k in definers) for path in {u.scope.path for u in uses}
+    )
     if (
         (siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)))
-        or lineages >= _LINEAGES
-        or (len(probing) > 1 and len(definers) > 1)
+        or widest >= _LINEAGES
+        or (len(probing) > 1 and defined > 1)
     ):
         return gap
     return None
@@ -190,6 +210,12 @@ def _has_routes(view: View, wrapper: Wrapper, name: str) -> bool:
         or (root is not None and name in root.members)
         or any(k.method(name) is not None for k in wrapper.inner(view))
     )
+
+
+def _addressed(view: View, uses: Iterable[Use], leaves: Iterable[Klass]) -> frozenset[str]:
+    """The lineages of those leaves that have all that the files of some uses ask of a backend."""
+    paths = {u.scope.path for u in uses}
+    return _lineages(k for k in leaves if any(view.addressed(k, path) for path in paths))
 
 
 def _related(view: View, a: Klass, b: Klass) -> bool:
@@ -234,29 +260,37 @@ def _lineages(leaves: Iterable[Klass]) -> frozenset[str]:
     return frozenset(k.name for k in having if not any(p in having for p in k.mro[1:]))
 
 
-def _answered(view: View, wrapper: Wrapper, name: str, exposure: Exposure) -> bool:
-    """Whether a flag's default is right, since one of the held backends always answers with it.
+def _answered(view: View, gap: Gap) -> bool:
+    """Whether a silent default is right, since one of the held backends always answers with it.
 
     A flag has to hold for all that a wrapper holds; where one of them is known to be of a kind that
-    keeps the default, so is the answer.
+    keeps the default, so is the answer. So it is for a hook where that is one leaf: a wrapper built
+    around it serves the models of that leaf, of which nobody asks the hook.
     """
-    member = exposure.member
-    if member is None or (member.function is not None and kind_of(member.function) != "property"):
+    member, wrapper = gap.exposure.member, gap.wrapper
+    if gap.exposure.kind == "default" and member is None:
         return False
+    flag = member is not None and (
+        member.function is None or kind_of(member.function) == "property"
+    )
     for attr, typed in wrapper.held.items():
         kinds = view.kinds(wrapper, attr)
-        if kinds and not typed.many and all(_keeps_default(view, k, name) for k in kinds):
+        if not kinds or typed.many or (not flag and view.roles.intersection(kinds)):
+            continue
+        if all(
+            view.exposure(k, gap.name).kind == "absent" or keeps(view, k, gap.name) for k in kinds
+        ):
             return True
     return False
 
 
-def _keeps_default(view: View, klass: Klass, name: str) -> bool:
-    exposure = view.exposure(klass, name)
-    if exposure.kind == "default":
-        return True
-    member = exposure.member
-    stored = klass.stored.get(name)
-    return member is not None and not stored and view.same_as_root(klass, member)
+def _forbidden(view: View, gap: Gap) -> bool:
+    """Whether the wrapper answers no to a flag without which nobody calls the hook."""
+    root = gap.wrapper.klass.root
+    definers = [k for k in gap.implementers if gap.name in k.own]
+    return root is not None and any(
+        keeps(view, gap.wrapper.klass, flag) for flag in permissions(view, root, definers)
+    )
 
 
 def _default_matters(exposure: Exposure, uses: list[Use], leaves: list[Klass]) -> bool:

@@ -160,7 +160,7 @@ class Judge:
                 call = arguments(use.call)
                 if use.delegated and not self.refused(use, klass, override):
                     continue
-                if _breaks(promise, mine, call):
+                if _breaks(promise, mine, call) and not self._meant_elsewhere(call, override):
                     found.append((use.scope.path, use.line, call))
         for k in klass.mro[1:]:
             for method in k.own.values():
@@ -176,6 +176,15 @@ class Judge:
                                 found.append((k.path, event.line, call))
         return found
 
+    def _meant_elsewhere(self, call: Call, override: Member) -> bool:
+        """Whether a call has a keyword that methods of other classes of the family name alone."""
+        root = override.owner.root
+        if root is None or not call.keywords:
+            return False
+        known = {name for k in override.owner.mro for name in k.parameters}
+        others = {name for k in root.descendants for name in k.parameters}
+        return bool(set(call.keywords) & (others - known))
+
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""
         return [
@@ -188,16 +197,16 @@ class Judge:
         found: dict[Klass, list[tuple[str, int, str]]] = {}
         for scope in self.view.types.scopes():
             for event in scope.function.events:
-                value = (
-                    event.call.func
-                    if isinstance(event, CallEvent)
-                    else event.value
-                    if isinstance(event, (Bind, Return))
-                    else None
-                )
-                name = dotted(value) if value is not None else ""
+                called = isinstance(event, CallEvent)
+                if isinstance(event, CallEvent):
+                    value = event.call.func
+                elif isinstance(event, (Bind, Return)):
+                    value = event.value
+                else:
+                    continue
+                name = dotted(value)
                 for klass in self.project.resolve(scope.path, name) if name else ():
-                    what = "builds a" if isinstance(event, CallEvent) else "hands out"
+                    what = "builds a" if called else "hands out"
                     found.setdefault(klass, []).append(
                         (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
                     )

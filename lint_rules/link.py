@@ -11,13 +11,16 @@ from lint_rules.facts import (
     CallEvent,
     ClassAttr,
     ClassFacts,
+    Const,
     Expr,
     FileFacts,
     Function,
     IfElse,
     Import,
+    Item,
     Name,
     Or,
+    Seq,
     Write,
     dotted,
 )
@@ -150,12 +153,29 @@ class Klass:
         """Every ``self.name = ...`` in any method of the MRO."""
         found: dict[str, list[tuple[Klass, Function, Write]]] = {}
         for klass in self.mro:
-            for method in klass.facts.methods:
-                receiver = method.params[0].name if method.params else ""
-                for event in method.events:
-                    if isinstance(event, Write) and event.target == Name(receiver):
-                        found.setdefault(event.name, []).append((klass, method, event))
+            for method, write in klass._stores:
+                found.setdefault(write.name, []).append((klass, method, write))
         return found
+
+    @cached_property
+    def _stores(self) -> list[tuple[Function, Write]]:
+        """Every ``self.name = ...`` in a method that the class itself defines."""
+        found: list[tuple[Function, Write]] = []
+        for method in self.facts.methods:
+            receiver = Name(method.params[0].name if method.params else "")
+            for event in method.events:
+                if type(event) is Write:
+                    if event.target == receiver:
+                        found.append((method, event))
+                elif type(event) is CallEvent:
+                    for name in _named_in_turn(event, method, receiver) or ():
+                        found.append((method, Write(receiver, name, None, event.line, event.cond)))
+        return found
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The names of all parameters of the methods that the class itself defines."""
+        return frozenset(p.name for method in self.facts.methods for p in method.params)
 
     @property
     def complete(self) -> bool:
@@ -167,26 +187,26 @@ class Klass:
         """Whether a method stores under computed names: ``setattr(self, name, value)``."""
         for method in self.facts.methods:
             receiver = Name(method.params[0].name) if method.params else None
-            for event in method.events:
-                if isinstance(event, CallEvent):
-                    func, args = event.call.func, event.call.args
-                    if func == Name("setattr") and args and args[0] == receiver:
+            for event in method.calls:
+                func, args = event.call.func, event.call.args
+                if func == Name("setattr") and args and args[0] == receiver:
+                    if _named_in_turn(event, method, args[0]) is None:
                         return True
-                    if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
-                        return True
+                if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
+                    return True
         return False
 
-    @property
-    def descendants(self) -> Iterator[Klass]:
+    @cached_property
+    def descendants(self) -> tuple[Klass, ...]:
         """Every class below, each once."""
-        seen: set[Klass] = set()
+        found: dict[Klass, None] = {}
         stack = list(self.children)
         while stack:
             klass = stack.pop()
-            if klass not in seen:
-                seen.add(klass)
+            if klass not in found:
+                found[klass] = None
                 stack.extend(klass.children)
-                yield klass
+        return tuple(found)
 
     def is_a(self, other: Klass) -> bool:
         return other in self.mro
@@ -196,9 +216,10 @@ class Project:
     """Facts linked into classes; names resolve as Python would import them.
 
     ``roots`` are the simple or dotted names of base classes; every class of such a name that some
-    other class of the project derives from is the root of a family. Each of ``pairs`` names two
-    classes that stand in for each other: a family whose root is the first of them. Classes of no
-    family that backends read of are ``described``, with the names under which they do.
+    other class of the project derives from is the root of a family; below a second such class, a
+    family of its own begins. Each of ``pairs`` names two classes that stand in for each other: a
+    family whose root is the first of them. Classes of no family that backends read of are
+    ``described``, with the names under which they do.
     """
 
     def __init__(
@@ -266,15 +287,12 @@ class Project:
         self.roots = [
             k
             for k in self.classes
-            if k.name in simple
-            and any(_names(k, name) for name in roots)
-            and k.children
-            and not any(b.name in simple for b in k.mro[1:])
+            if k.name in simple and any(_names(k, name) for name in roots) and k.children
         ]
+        among = set(self.roots)
         for root in self.roots:
-            root.root = root
-            for klass in root.descendants:
-                klass.root = klass.root or root
+            for klass in (root, *root.descendants):
+                klass.root = next(k for k in klass.mro if k in among)
 
     def _borrowed(self, klass: Klass) -> dict[str, Member]:
         """The methods of unrelated classes that the class body takes over by assignment."""
@@ -413,6 +431,28 @@ class Project:
     def is_module(self, path: str, name: str) -> bool:
         """Whether ``name`` was bound by an import of a module in the file ``path``."""
         return any(not entry.name for entry in self._imports.get(path, {}).get(name, ()))
+
+
+def _named_in_turn(event: CallEvent, method: Function, receiver: Name) -> list[str] | None:
+    """What ``setattr(self, name, value)`` stores where ``name`` runs through constants.
+
+    None where that cannot be known, an empty list for any other call.
+    """
+    if event.call.func != Name("setattr"):
+        return []
+    args = event.call.args
+    if len(args) != 3 or args[0] != receiver:
+        return []
+    binds = [e.value for e in method.binds if Name(e.name) == args[1]]
+    names: list[str] = []
+    for value in binds:
+        if not isinstance(value, Item) or not isinstance(value.value, Seq):
+            return None
+        for item in value.value.items:
+            if not isinstance(item, Const):
+                return None
+            names.append(item.text[1:-1])
+    return names or None
 
 
 def _alternatives(value: Expr) -> Iterator[str]:

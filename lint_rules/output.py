@@ -1,4 +1,4 @@
-"""How a report is written: ``text``, ``concise`` or ``json``."""
+"""How a report is written: for a person, as ``json``, or as a CI system reads it."""
 
 from __future__ import annotations
 
@@ -6,33 +6,60 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
+from lint_rules.terminal import PLAIN, Style, styled
 from mla_guard.diagnostic import Diagnostic, Place
+
+if TYPE_CHECKING:
+    from lint_rules.run import FileFailure
 
 __all__ = ["FORMATS", "Format", "render", "shown", "summary"]
 
-Format = Literal["text", "concise", "json"]
+Format = Literal["text", "concise", "json", "github", "gitlab", "junit", "sarif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-def render(findings: Sequence[Diagnostic], form: Format, base: Path) -> str:
-    """The findings in ``form``, paths relative to ``base`` where they lie below it."""
+def render(
+    findings: Sequence[Diagnostic],
+    form: Format,
+    base: Path,
+    failures: Sequence[FileFailure] = (),
+    style: Style = PLAIN,
+) -> str:
+    """The findings in ``form``, paths relative to ``base`` where they lie below it.
+
+    The formats of CI systems hold the ``failures``, files that could not be checked, as well;
+    ``style`` is for ``text`` and ``concise``, in which a finding stays on its line.
+    """
     relative = [_relative(finding, base) for finding in findings]
+    if form == "text":
+        return "\n\n".join(styled(finding, style, base) for finding in relative)
+    if form == "concise":
+        unbroken = style._replace(width=0)
+        return "\n".join(styled(f, unbroken, base).partition("\n")[0] for f in relative)
     if form == "json":
         return json.dumps([finding.as_json() for finding in relative], indent=2)
-    if form == "concise":
-        return "\n".join(finding.text().partition("\n")[0] for finding in relative)
-    return "\n\n".join(finding.text() for finding in relative)
+    # imported only here: an everyday check needs none of them, nor what they import
+    from lint_rules.formats import github, gitlab, junit, sarif
+
+    writers = {
+        "github": github.render,
+        "gitlab": gitlab.render,
+        "junit": junit.render,
+        "sarif": sarif.render,
+    }
+    return writers[form](relative, [replace(f, path=shown(f.path, base)) for f in failures])
 
 
-def summary(findings: Sequence[Diagnostic], classes: int, files: int) -> str:
-    """The last line: how many findings, and in what."""
+def summary(findings: Sequence[Diagnostic], classes: int, files: int, held: int = 0) -> str:
+    """The last line: how many findings, in what, and how many a baseline holds back."""
     errors = sum(finding.severity == "error" for finding in findings)
     counts = [(errors, "error"), (len(findings) - errors, "warning")]
     found = ", ".join(_count(n, noun) for n, noun in counts if n)
     verdict = f"Found {found}" if found else "No findings"
-    return f"{verdict} in {_count(classes, 'backend class')} ({_count(files, 'file')})."
+    more = f"; {held} held back by the baseline" if held else ""
+    return f"{verdict} in {_count(classes, 'backend class')} ({_count(files, 'file')}){more}."
 
 
 def _count(number: int, noun: str) -> str:

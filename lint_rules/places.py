@@ -34,6 +34,10 @@ class Places:
             found = self._lines[path] = (text, lines, [entry.line for entry in lines])
         return found
 
+    def text(self, path: str) -> str:
+        """The file as lines and columns count in it; empty for one that was not read."""
+        return self._read(path)[0]
+
     def at(self, path: str, line: int, name: str) -> Place:
         """The first ``name`` in the statement at ``line``; its start where there is none.
 

@@ -3,81 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from lint_rules.cache import Cache
 from lint_rules.config import Config, ConfigError
-from lint_rules.discover import walk
+from lint_rules.finished import Asked, recall, remember
+from lint_rules.halves import both, can_halve
 from lint_rules.judge import Judge
+from lint_rules.library import Library, TreeChanged
 from lint_rules.link import Project
 from lint_rules.load import Loaded, load
 from lint_rules.nearest import nearest
 from lint_rules.profiles import BACKEND_ROOTS, COMPANION_ROOTS
+from lint_rules.report import FileFailure, Report
 from lint_rules.rules import RULES
 from lint_rules.suppression import apply_ignores
 from lint_rules.target import inside
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
-__all__ = ["FileFailure", "Report", "check", "read_project"]
+__all__ = ["FileFailure", "Report", "TreeChanged", "check", "judged", "read_project"]
 
-
-@dataclass(frozen=True, slots=True)
-class FileFailure:
-    """A file that holds or uses a backend and could not be read."""
-
-    path: str
-    line: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The result of a check.
-
-    ``files`` counts the Python files that were read, ``classes`` those below a root, and ``roots``
-    names the base classes that were found (``path:Class``). ``unresolved`` are places that no rule
-    judged, for want of a base class or a constant name.
-    """
-
-    diagnostics: tuple[Diagnostic, ...]
-    failures: tuple[FileFailure, ...] = ()
-    files: int = 0
-    classes: int = 0
-    roots: tuple[str, ...] = ()
-    unresolved: tuple[Related, ...] = ()
+_MOST_ATTEMPTS = 4
+_WORTH_HALVING = 60
+"""Classes from which judging takes longer than the start of a process."""
+_FOLLOWING = frozenset({"MLA201", "MLA202", "MLA203", "MLA204"})
+"""The rules that share what following every constructor gives."""
 
 
 def read_project(
-    targets: Sequence[Path],
+    library: Library,
     config: Config,
     *,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Loaded, Judge]:
-    """Read what a check of ``targets`` has to read."""
-    tops = config.src or tuple(targets)
-    unlisted: list[tuple[str, int, str]] = []
-
-    def failed(error: OSError) -> None:
-        unlisted.append((str(error.filename), 1, f"cannot be listed: {error.strerror}"))
-
-    paths = dict.fromkeys(
-        path
-        for top in tops
-        for path in walk(top, config.excludes, failed)
-        if not _is_test(Path(path), top, targets)
-    )
-    for target in targets:
-        # what is named is read, though it is hidden, excluded, a test or behind a link
-        if not any(inside(Path(path), target) for path in paths):
-            paths.update(dict.fromkeys(walk(target, failed=failed)))
+    """Link and prepare what ``library`` holds."""
     roots = (*BACKEND_ROOTS, *config.bases)
-    loaded = load(list(paths), roots, COMPANION_ROOTS, config.stand_ins, progress=progress)
-    loaded = replace(loaded, failures=(*unlisted, *loaded.failures))
+    loaded = load(library, roots, COMPANION_ROOTS, config.stand_ins, progress=progress)
     _check_bases(config, loaded.project)
     simple = {name.rpartition(".")[2] for name in roots}
     backend_roots = [root for root in loaded.project.roots if root.name in simple]
-    return loaded, Judge(loaded.project, backend_roots, loaded.scan.sources)
+    return loaded, Judge(loaded.project, backend_roots, library.texts)
 
 
 def _check_bases(config: Config, project: Project) -> None:
@@ -97,55 +65,126 @@ def check(
     targets: Sequence[Path],
     config: Config,
     *,
+    changed: Collection[Path] | None = None,
     progress: Callable[[str], None] | None = None,
+    cache: Cache | None = None,
 ) -> Report:
-    """Check the project around ``targets`` and report on what lies inside them."""
-    loaded, judge = read_project(targets, config, progress=progress)
-    sources = loaded.scan.sources
-    findings: list[Diagnostic] = []
-    for code, rule in RULES.items():
-        if config.selects(code):
-            if progress is not None:
-                progress(f"checking {code}")
-            findings += rule(judge)
-    wanted = {path for path in sources if _reported(path, targets)}
-    findings = [f for f in findings if f.place.path in wanted]
-    findings = apply_ignores(
-        dict.fromkeys(findings), ((p, sources[p]) for p in sorted(wanted)), config.selects
-    )
-    findings = [f for f in findings if config.selects(f.code) and config.shows(f.severity)]
+    """Check the project around ``targets`` and report on what lies inside them.
+
+    A target that is a file stands for a change of it: what points at the file from elsewhere, an
+    override at the base that it breaks with, is reported too. With ``changed`` that is what is
+    reported on, and ``targets`` only say what is read.
+
+    What ``cache`` holds is not found out again, and what it does not hold is left there. The
+    result is the same without one. Raises :class:`TreeChanged` for a tree that is edited faster
+    than it is read.
+    """
+    asked = partial(Asked, targets, config, changed)
+    for _ in range(_MOST_ATTEMPTS - 1):
+        with suppress(TreeChanged):
+            return _check(asked(), progress, cache)
+    return _check(asked(), progress, cache)
+
+
+def _check(asked: Asked, progress: Callable[[str], None] | None, cache: Cache | None) -> Report:
+    with Library(asked.listing, cache, asked.clock_ns) as library:
+        if cache is None or asked.listing.failures or library.unreadable:
+            return _judged(asked, library, progress)
+        key = asked.key_by_content({path: row.content for path, row in library.rows.items()})
+        report = recall(cache, key)
+        if report is None:
+            report = _judged(asked, library, progress)
+        # where a file was edited after it was listed, the listing is not what was read
+        listed = asked.settled and asked.listing.files == library.texts.identities
+        remember(cache, (key, asked.key()) if listed else (key,), report)
+        library.save()
+        return report
+
+
+def judged(
+    targets: Sequence[Path],
+    config: Config,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Judge, Report]:
+    """A check without a cache, and the linked project that it judged.
+
+    Raises :class:`TreeChanged` as :func:`check`, but at the first edit.
+    """
+    asked = Asked(targets, config, None)
+    with Library(asked.listing, None, asked.clock_ns) as library:
+        loaded, judge = read_project(library, config, progress=progress)
+        return judge, _report(asked, library, loaded, judge, progress)
+
+
+def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | None) -> Report:
+    loaded, judge = read_project(library, asked.config, progress=progress)
+    return _report(asked, library, loaded, judge, progress)
+
+
+def _report(
+    asked: Asked,
+    library: Library,
+    loaded: Loaded,
+    judge: Judge,
+    progress: Callable[[str], None] | None,
+) -> Report:
+    config = asked.config
+    if progress is not None:
+        progress("checking")
+    findings = dict.fromkeys(_findings(judge, [c for c in RULES if config.selects(c)]))
+    marked = sorted(path for path, row in library.rows.items() if row.marked)
+    kept = apply_ignores(findings, ((path, library.texts[path]) for path in marked), config.selects)
+    reported = _Reported(asked.targets, asked.changed)
+    kept = [
+        f
+        for f in kept
+        if config.selects(f.code)
+        and config.shows(f.severity)
+        and not config.ignores_in(f.place.path, f.code)
+        and reported.concerns(f)
+    ]
+    failures = sorted((*asked.listing.failures, *loaded.failures))
     return Report(
-        tuple(sorted(findings, key=lambda f: (f.place, f.code, f.message))),
-        tuple(FileFailure(*failure) for failure in loaded.failures),
-        files=len(sources),
+        tuple(sorted(kept, key=lambda f: (f.place, f.code, f.message))),
+        tuple(FileFailure(*failure) for failure in failures),
+        files=len(library.rows),
         classes=len(judge.project.backends),
         roots=tuple(f"{root.path}:{root.qualname}" for root in judge.view.roots),
         unresolved=tuple(_unresolved(judge)),
     )
 
 
-def _is_test(path: Path, top: Path, targets: Sequence[Path]) -> bool:
-    """Whether a file below ``top`` is a test that no target names.
+def _findings(judge: Judge, codes: Sequence[str]) -> list[Diagnostic]:
+    """What the rules find, with those that follow constructors on a second processor."""
 
-    Tests are not read: what they ask of their doubles is no demand on a backend.
-    """
-    if not _looks_like_test(path.relative_to(top)):
-        return False
-    return not any(
-        inside(path, target) and inside(target, top) and _looks_like_test(target.relative_to(top))
-        for target in targets
-    )
+    def of(chosen: Sequence[str]) -> list[Diagnostic]:
+        return [finding for code in chosen for finding in RULES[code](judge)]
 
-
-def _looks_like_test(path: Path) -> bool:
-    return path.name.startswith(("test_", "conftest.")) or any(
-        part in {"test", "tests", "testing"} for part in path.parts
-    )
+    following = [code for code in codes if code in _FOLLOWING]
+    others = [code for code in codes if code not in _FOLLOWING]
+    if len(judge.classes) < _WORTH_HALVING or not (following and others and can_halve()):
+        return of(codes)
+    _ = judge.view.uses, judge.view.wrappers  # both halves need them
+    mine, theirs = both(partial(of, others), partial(of, following))
+    return mine + theirs
 
 
-def _reported(path: str, targets: Sequence[Path]) -> bool:
-    place = Path(os.path.abspath(path))
-    return any(inside(place, target) for target in targets)
+class _Reported:
+    """What is reported on: folders, and files that stand for changes."""
+
+    def __init__(self, targets: Sequence[Path], changed: Collection[Path] | None) -> None:
+        self._folders = [t for t in targets if t.is_dir()] if changed is None else []
+        files = targets if changed is None else changed
+        self._files = {os.path.realpath(path) for path in files if not path.is_dir()}
+
+    def concerns(self, finding: Diagnostic) -> bool:
+        """Whether a finding stands in a folder or a file, or points at a file."""
+        place = Path(os.path.abspath(finding.place.path))
+        if any(inside(place, folder) for folder in self._folders):
+            return True
+        ends = (finding.place, *(related.place for related in finding.related))
+        return bool(self._files) and any(os.path.realpath(p.path) in self._files for p in ends)
 
 
 def _unresolved(judge: Judge) -> list[Related]:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["stand_ins"]
 
-_NAME = rb"[\"']?(?:\w+\.)*([A-Z]\w*)[\"']?"
-_EITHER = re.compile(
-    rb"->\s*[\"']?(?:Optional\[\s*)?(?:(?:typing\.)?Union\[\s*" + _NAME + rb"\s*,\s*" + _NAME
-    + rb"\s*(?:,\s*None\s*)?,?\s*\]|(?:\w+\.)*([A-Z]\w*)\s*\|\s*(?:\w+\.)*([A-Z]\w*)\b)"
-)  # fmt: skip
 _END = re.compile(rb"^(?=[A-Za-z_@])", re.MULTILINE)
 _METHOD = re.compile(rb"^[ \t]+def[ \t]+([A-Za-z]\w*)", re.MULTILINE)
 _SHARED = 3
@@ -19,29 +14,27 @@ _SHARED = 3
 
 
 def stand_ins(
-    sources: Mapping[str, bytes],
+    eithers: Iterable[tuple[str, str]],
+    texts: Mapping[str, bytes],
     declared: Mapping[str, set[str]],
     above: Mapping[tuple[str, str], set[str]],
 ) -> list[tuple[str, str]]:
-    """Pairs of classes, by name, of which a function says that it returns the one or the other.
+    """Those of ``eithers``, the pairs of which functions return one, that stand in for each other.
 
     Both are classes of the project, each the only one of its name, without a common base class in
-    it, and most of the public methods of each are the other's too. ``declared`` maps the names of
-    classes to files, ``above`` a class in a file to the names of its bases.
+    it, and most of the public methods of each are the other's too. ``texts`` are the bytes of
+    files, ``declared`` maps the names of classes to files, ``above`` a class in a file to the names
+    of its bases.
     """
-    found: dict[tuple[str, str], None] = {}
-    for data in sources.values():
-        if b"->" in data and (b"Union[" in data or b" | " in data):
-            for match in _EITHER.finditer(data):
-                a, b = (name.decode() for name in match.groups() if name is not None)
-                if a != b and len(declared.get(a, ())) == len(declared.get(b, ())) == 1:
-                    found[a, b] = None
+    found = {
+        (a, b) for a, b in eithers if len(declared.get(a, ())) == len(declared.get(b, ())) == 1
+    }
     return sorted(
         (a, b)
         for a, b in found
         if (b, a) not in found or a < b
         if not {*_ancestry(a, declared, above)} & {*_ancestry(b, declared, above)}
-        and _alike(_methods(sources, declared, a), _methods(sources, declared, b))
+        and _alike(_methods(texts, declared, a), _methods(texts, declared, b))
     )
 
 
@@ -61,15 +54,16 @@ def _ancestry(
 
 
 def _methods(
-    sources: Mapping[str, bytes], declared: Mapping[str, set[str]], name: str
+    texts: Mapping[str, bytes], declared: Mapping[str, set[str]], name: str
 ) -> frozenset[bytes]:
     """The public methods that the body of a top-level class defines."""
     [path] = declared[name]
-    header = re.search(rb"^class[ \t]+" + name.encode() + rb"\b", sources[path], re.MULTILINE)
+    text = texts[path]
+    header = re.search(rb"^class[ \t]+" + name.encode() + rb"\b", text, re.MULTILINE)
     if header is None:
         return frozenset()
-    end = _END.search(sources[path], header.end())
-    body = sources[path][header.end() : end.start() if end is not None else None]
+    end = _END.search(text, header.end())
+    body = text[header.end() : end.start() if end is not None else None]
     return frozenset(_METHOD.findall(body))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,10 @@ def resolve(argument: str, relative_to: Path) -> tuple[Path, ...]:
     if all(part.isidentifier() for part in argument.split(".")):
         if found := _installed(argument):
             return found
-        raise TargetError(f"no file, directory or installed package is named {argument!r}")
+        raise TargetError(
+            f"no file, directory or installed package is named {argument!r} "
+            f"(packages are looked for in {sys.prefix})"
+        )
     raise TargetError(f"no such file or directory: {argument!r}")
 
 

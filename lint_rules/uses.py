@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lint_rules.conditions import conjunction, formula
+from lint_rules.conditions import negation
 from lint_rules.facts import And, Call, Compare, Const, Expr, Name, Not, Or
 from lint_rules.link import Klass
 from lint_rules.types import Scope, Typed
@@ -43,8 +43,10 @@ class Use:
         beside = view.neighbourhood(self.scope.path)
         if beside and not klass.path.startswith(beside):
             return False
-        path = conjunction(map(formula, self.scope.path_of(self.cond)))
-        for item in path.items if isinstance(path, And) else (path,):
+        built = view.only_if.get(klass, frozenset())
+        for item in self.scope.guards(self.cond):
+            if negation(item) in built:
+                return False
             positive = not isinstance(item, Not)
             literal = item if positive else item.value  # type: ignore[union-attr]
             if not self._passes(literal, positive, klass, view):

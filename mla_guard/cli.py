@@ -9,17 +9,21 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mla_guard import __version__
+from mla_guard.completion import SHELLS, PrintCompletion
 from mla_guard.diagnostic import RULE_NAMES
 
 if TYPE_CHECKING:
+    from lint_rules.cache import Cache
     from lint_rules.config import Config
     from lint_rules.output import Format
-    from lint_rules.run import Report
+    from lint_rules.run import FileFailure, Report
 
 __all__ = ["main"]
 
@@ -57,6 +61,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Checks that the attention backends of an engine keep their hooks' contract.",
     )
     parser.add_argument("--version", action="version", version=f"mla-guard {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print the script that completes this command in a shell",
+    )
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
 
     check = verbs.add_parser("check", help="report breaches in directories, files or packages")
@@ -71,13 +81,38 @@ def _parser() -> argparse.ArgumentParser:
             help=f"{effect}: codes, names or prefixes such as MLA2, separated by commas",
         )
     check.add_argument("--min-severity", choices=["error", "warning"])
-    check.add_argument("--output-format", choices=["text", "concise", "json"], default="text")
+    check.add_argument(
+        "--output-format",
+        choices=["text", "concise", "json", "github", "gitlab", "junit", "sarif"],
+        default="text",
+        help="for a person (text, concise), a program (json) or a CI system",
+    )
+    check.add_argument(
+        "--statistics", action="store_true", help="count the findings of each rule instead"
+    )
     check.add_argument(
         "--show-unresolved", action="store_true", help="list the places that cannot be judged"
     )
     check.add_argument(
+        "--baseline", metavar="FILE", help="hold back the findings that this file lists"
+    )
+    check.add_argument(
+        "--write-baseline",
+        action="store_true",
+        help="list what is found in the baseline; where it exists, only take lines away",
+    )
+    check.add_argument(
         "--exit-zero", action="store_true", help="exit 0 although there are findings"
     )
+    check.add_argument(
+        "--no-cache", action="store_true", help="find everything out anew, and keep nothing"
+    )
+    check.add_argument(
+        "--changed-since",
+        metavar="REV",
+        help="report only what the files that differ from this git revision cause",
+    )
+    check.add_argument("--watch", action="store_true", help="check again whenever a file changes")
     check.set_defaults(verb=_check)
 
     rule = verbs.add_parser("rule", help="explain one rule, or list them")
@@ -91,6 +126,25 @@ def _parser() -> argparse.ArgumentParser:
     contract.add_argument("--matrix", action="store_true", help="who implements which hook")
     contract.set_defaults(verb=_contract)
 
+    cache = verbs.add_parser("cache", help="name or clear the cache of a project")
+    cache.add_argument("action", choices=["dir", "clear"])
+    cache.add_argument("paths", nargs="*", default=["."], metavar="PATH")
+    cache.set_defaults(verb=_cache)
+
+    report = verbs.add_parser(
+        "report", help="write a page with hierarchy, matrix, findings and their history"
+    )
+    report.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a tree each, the oldest release first; hierarchy and matrix are of the last",
+    )
+    report.add_argument(
+        "--html", required=True, metavar="FILE", help="what is written; - is stdout"
+    )
+    report.set_defaults(verb=_report)
+
     demo = verbs.add_parser("demo", help="check a small bundled engine with one of each fault")
     demo.set_defaults(verb=_demo)
 
@@ -101,12 +155,82 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    import gc
+
+    gc.disable()  # nothing large becomes garbage before a check ends
+    form: Format = arguments.output_format
+    if arguments.statistics and form not in ("text", "json"):
+        raise _UsageError(f"--statistics: counts are written as 'text' or 'json', not as {form!r}")
+    if arguments.watch:
+        return _watch(arguments)
+    return _check_once(arguments, cached=not arguments.no_cache)
+
+
+def _check_once(arguments: argparse.Namespace, *, cached: bool) -> int:
     targets, config = _configured(arguments)
-    report = _run(targets, config)
-    code = _write(report, config, arguments.output_format)
+    changed = _changed(arguments.changed_since, targets)
+    run = partial(_run, targets, changed=changed, cached=cached)
+    if config.baseline is not None:
+        asked = targets if changed is None else changed
+        write: bool = arguments.write_baseline
+        report = _run_against(config.baseline, run, asked, config, write=write)
+    elif arguments.write_baseline:
+        raise _UsageError(
+            "--write-baseline: no file is named: add --baseline FILE, or baseline = 'FILE' under "
+            "[tool.mla-guard] of pyproject.toml"
+        )
+    else:
+        report = run(config)
+    code = _write(report, config, arguments.output_format, counts=arguments.statistics)
     if arguments.show_unresolved:
         _write_unresolved(report)
     return CLEAN if code == FINDINGS and arguments.exit_zero else code
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    import gc
+
+    from lint_rules.tree import list_files
+    from lint_rules.watch import watch
+
+    def state() -> object:
+        try:
+            targets, config = _configured(arguments)
+        except _UsageError as error:
+            return str(error)
+        return config, list_files(targets, config)
+
+    def check() -> None:
+        if sys.stdout.isatty():
+            print("\x1b[2J\x1b[H", end="")
+        try:
+            _check_once(arguments, cached=not arguments.no_cache)
+        except _UsageError as error:
+            print(f"mla-guard: error: {error}", file=sys.stderr)
+        sys.stdout.flush()
+        gc.collect()
+
+    watch(check, state)
+    return CLEAN
+
+
+def _changed(revision: str | None, targets: Sequence[Path]) -> tuple[Path, ...] | None:
+    """The files that ``--changed-since`` names, inside of the targets."""
+    if revision is None:
+        return None
+    from lint_rules.changed import GitError, changed_since
+    from lint_rules.target import inside
+
+    found: dict[Path, None] = {}
+    try:
+        for target in targets:
+            folder = target if target.is_dir() else target.parent
+            real = Path(os.path.realpath(target))
+            files = changed_since(revision, folder)
+            found.update(dict.fromkeys(f for f in files if inside(Path(os.path.realpath(f)), real)))
+    except GitError as error:
+        raise _UsageError(str(error)) from error
+    return tuple(found)
 
 
 def _located(paths: Sequence[str]) -> tuple[tuple[Path, ...], Config]:
@@ -132,6 +256,8 @@ def _configured(arguments: argparse.Namespace) -> tuple[tuple[Path, ...], Config
         config = replace(config, ignore=_codes(arguments.ignore, "--ignore"))
     if arguments.min_severity is not None:
         config = replace(config, min_severity=arguments.min_severity)
+    if arguments.baseline is not None:
+        config = replace(config, baseline=Path(os.path.abspath(arguments.baseline)))
     return targets, config
 
 
@@ -145,9 +271,45 @@ def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
         raise _UsageError(str(error)) from error
 
 
-def _run(targets: Sequence[Path], config: Config) -> Report:
+def _run(
+    targets: Sequence[Path],
+    config: Config,
+    changed: Collection[Path] | None = None,
+    *,
+    cached: bool,
+) -> Report:
+    from lint_rules.cache import Cache, cache_folder
+    from lint_rules.finished import Asked, recall
+
+    cache = Cache(cache_folder(config, targets)) if cached else None
+    if cache is not None:
+        report = recall(cache, Asked(targets, config, changed).key())
+        if report is not None:
+            return report
+    return _run_anew(targets, config, changed, cache)
+
+
+def _run_anew(
+    targets: Sequence[Path],
+    config: Config,
+    changed: Collection[Path] | None,
+    cache: Cache | None,
+) -> Report:
     from lint_rules.config import ConfigError
-    from lint_rules.run import check
+    from lint_rules.run import TreeChanged, check
+
+    try:
+        with _progress() as progress:
+            return check(targets, config, changed=changed, progress=progress, cache=cache)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
+    except TreeChanged as error:
+        raise _UsageError(f"{error} is edited faster than it can be read") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None] | None]:
+    """What shows how far a check is, on a terminal: one line, gone at the end."""
 
     def progress(message: str) -> None:
         sys.stderr.write(f"\r\x1b[K{message}")
@@ -155,21 +317,36 @@ def _run(targets: Sequence[Path], config: Config) -> Report:
 
     shown = sys.stderr.isatty()
     try:
-        return check(targets, config, progress=progress if shown else None)
-    except ConfigError as error:
-        raise _UsageError(str(error)) from error
+        yield progress if shown else None
     finally:
         if shown:
             progress("")
 
 
-def _write(report: Report, config: Config, form: Format) -> int:
+def _run_against(
+    baseline: Path,
+    run: Callable[[Config], Report],
+    asked: Collection[Path],
+    config: Config,
+    *,
+    write: bool,
+) -> Report:
+    from lint_rules.config import ConfigError
+    from mla_guard.baseline_cli import check_against
+
+    try:
+        return check_against(baseline, run, tuple(asked), config, write=write)
+    except ConfigError as error:
+        raise _UsageError(str(error)) from error
+
+
+def _write(report: Report, config: Config, form: Format, *, counts: bool = False) -> int:
     from lint_rules.output import render, shown, summary
+    from lint_rules.statistics import statistics
+    from lint_rules.terminal import style_for
 
     here = Path.cwd()
-    for failure in report.failures:
-        place = f"{shown(failure.path, here)}:{failure.line}"
-        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
+    _write_failures(report.failures)
     if not report.roots:
         read = ", ".join(shown(str(path), here) for path in config.src) or "the given paths"
         raise _UsageError(
@@ -177,15 +354,29 @@ def _write(report: Report, config: Config, form: Format) -> int:
             "checked. Name it with bases = ['AttentionBackend'] under [tool.mla-guard] of "
             "pyproject.toml, or check more of the engine"
         )
-    if findings := render(report.diagnostics, form, here):
+    if counts:
+        findings = statistics(report.diagnostics, as_json=form == "json")
+    else:
+        style = style_for(sys.stdout)
+        findings = render(report.diagnostics, form, here, report.failures, style)
+    if findings:
         print(findings)
-    if form == "text":
+    if form in ("text", "github"):
         print(
-            ("\n" if findings else "") + summary(report.diagnostics, report.classes, report.files)
+            ("\n" if findings else "")
+            + summary(report.diagnostics, report.classes, report.files, report.held)
         )
     if report.failures:
         return FAILED
     return FINDINGS if report.diagnostics else CLEAN
+
+
+def _write_failures(failures: Sequence[FileFailure]) -> None:
+    from lint_rules.output import shown
+
+    for failure in failures:
+        place = f"{shown(failure.path, Path.cwd())}:{failure.line}"
+        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
 
 
 def _write_unresolved(report: Report) -> None:
@@ -224,13 +415,50 @@ def _contract(arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
+def _cache(arguments: argparse.Namespace) -> int:
+    from lint_rules.cache import cache_folder, clear
+
+    targets, config = _located(arguments.paths)
+    folder = cache_folder(config, targets)
+    if arguments.action == "dir":
+        print(folder)
+        return CLEAN
+    try:
+        removed = clear(folder)
+    except OSError as error:
+        raise _UsageError(f"{folder} cannot be cleared: {error.strerror}") from error
+    print(f"Removed {removed} files from {folder}.")
+    return CLEAN
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from lint_rules.config import ConfigError
+    from lint_rules.html_report.command import main_report
+    from lint_rules.html_report.file import replace, writable
+    from lint_rules.html_report.trees import ReportError
+    from lint_rules.target import TargetError
+
+    try:
+        target = None if arguments.html == "-" else writable(arguments.html)
+        with _progress() as progress:
+            page, failures = main_report(arguments.paths, progress)
+        if target is None:
+            sys.stdout.write(page)
+        else:
+            replace(target, page)
+    except (ConfigError, ReportError, TargetError) as error:
+        raise _UsageError(str(error)) from error
+    _write_failures(failures)
+    return FAILED if failures else CLEAN
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     from lint_rules.config import Config
     from lint_rules.demo import DESCRIPTION, ENGINE
 
     print(DESCRIPTION, end="\n\n")
     config = Config(src=(ENGINE,))
-    code = _write(_run([ENGINE], config), config, "text")
+    code = _write(_run([ENGINE], config, cached=False), config, "text")
     return CLEAN if code == FINDINGS else FAILED
 
 

@@ -12,6 +12,7 @@ Severity = Literal["error", "warning"]
 RULE_NAMES: dict[str, str] = {
     "MLA001": "unused-ignore",
     "MLA002": "invalid-ignore",
+    "MLA003": "stale-baseline",
     "MLA101": "hook-signature-drift",
     "MLA102": "hook-call-mismatch",
     "MLA103": "duplicate-hook",

@@ -1,13 +1,13 @@
-"""What of a call a wrapper may drop, where the inner hook does not take it."""
+"""What of a hook an implementation may leave out, and a wrapper's call of it then drops."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
-from .drift import Call, Shape, binding_errors
+from .drift import Call, Shape, binding_errors, drift
 
-__all__ = ["Plan", "reduced"]
+__all__ = ["Plan", "drift_beyond", "reduced"]
 
 Plan: TypeAlias = tuple[tuple[int, ...], dict[int, str], frozenset[str]]
 """Positions passed on, positions passed by keyword, keywords dropped."""
@@ -44,3 +44,19 @@ def reduced(
         if not binding_errors(shape, left):
             return tuple(kept), by_keyword, dropped
     return None
+
+
+def drift_beyond(
+    promise: Shape, override: Shape, optional_arguments: Collection[str]
+) -> tuple[str, ...]:
+    """How an override fails to accept what is promised, less the parameters that it may drop."""
+    droppable = set(optional_arguments) - {p.name for p in override}
+    if not droppable:
+        return drift(promise, override)
+    reasons = drift(tuple(p for p in promise if p.name not in droppable), override)
+    # Positions are said as the declaration has them, before anything is dropped.
+    said = drift(promise, override) if reasons else ()
+    allowed = tuple(
+        f"drops {what}{name!r}" for name in droppable for what in ("", "the keyword-only ")
+    )
+    return tuple(r for r in said if not r.startswith(allowed)) or reasons

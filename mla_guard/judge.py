@@ -19,7 +19,8 @@ from .contract import (
     plain,
 )
 from .diagnostic import Diagnostic, Place, Related
-from .drift import Shape, binding_errors, drift, promised
+from .drift import Shape, binding_errors, promised
+from .dropping import drift_beyond
 from .handed import SUPER, handed
 from .routes import ROUTES
 from .words import call_mismatch, missing_hook, signature_drift
@@ -202,17 +203,7 @@ def _drifted(
 
 def contract_drift(hook: Hook, override: Shape, *, variadic: bool) -> tuple[str, ...]:
     """How an override fails to accept what a hook promises, less what it may drop."""
-    promise = promised(hook.shape, variadic=variadic)
-    droppable = set(hook.optional_arguments) - {p.name for p in override}
-    if not droppable:
-        return drift(promise, override)
-    reasons = drift(tuple(p for p in promise if p.name not in droppable), override)
-    # Positions are said as the declaration has them, before anything is dropped.
-    said = drift(promise, override) if reasons else ()
-    allowed = tuple(
-        f"drops {what}{name!r}" for name in droppable for what in ("", "the keyword-only ")
-    )
-    return tuple(r for r in said if not r.startswith(allowed)) or reasons
+    return drift_beyond(promised(hook.shape, variadic=variadic), override, hook.optional_arguments)
 
 
 def _kind_reasons(attribute: Any, hook: Hook) -> tuple[str, ...]:

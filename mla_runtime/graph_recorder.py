@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mla_guard.tree import within
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mla_runtime.protocols import ForwardBatchLike
 
 __all__ = ["GraphRecorder", "ReboundTensorError"]
+
+_PLANS = ("forward_metadata", "forward_decode_metadata")
+"""Attributes in which backends keep what the kernels of a captured graph read."""
 
 
 class ReboundTensorError(AssertionError):
@@ -36,6 +41,7 @@ class GraphRecorder:
 
     def capture(self, key: object, forward_batch: ForwardBatchLike) -> None:
         """Plan for capture, run the in-graph hook, and freeze what the metadata reach."""
+        self._forget_plans()
         self.backend.init_forward_metadata_out_graph(forward_batch, in_capture=True)
         self.backend.init_forward_metadata_in_graph(forward_batch)
         frozen = {}
@@ -62,6 +68,7 @@ class GraphRecorder:
             KeyError: ``key`` was not captured.
         """
         frozen = self._captured[key]
+        self._forget_plans()
         self.backend.init_forward_metadata_out_graph(forward_batch, in_capture=False)
         now = {path: _identity(value) for path, value in self._reached()}
         moved = [
@@ -74,11 +81,21 @@ class GraphRecorder:
                 f"the replay of {key} rebinds what was captured: " + "; ".join(moved)
             )
 
+    def _backends(self) -> list[Any]:
+        """Those that plan: the steps of a draft chain, or the backend and all that it wraps."""
+        steps = getattr(self.backend, "attn_backends", None)
+        return [self.backend, *within(self.backend)] if steps is None else list(steps)
+
+    def _forget_plans(self) -> None:
+        """So that only what this pass plans is looked at: a composite does not plan on all."""
+        for backend in self._backends():
+            for name in _PLANS:
+                if getattr(backend, name, None) is not None:
+                    setattr(backend, name, None)
+
     def _reached(self) -> Iterator[tuple[str, torch.Tensor | int | float]]:
-        children = getattr(self.backend, "attn_backends", None)
-        backends = [self.backend] if children is None else children
-        for index, backend in enumerate(backends):
-            for name in ("forward_metadata", "forward_decode_metadata"):
+        for index, backend in enumerate(self._backends()):
+            for name in _PLANS:
                 metadata = getattr(backend, name, None)
                 yield from _captured_values(f"[{index}].{name}", metadata, set())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lint_rules.conditions import show
 from lint_rules.dispatch import super_target
-from lint_rules.facts import Attr, CallEvent, Const, Name, dotted
+from lint_rules.facts import Attr, Call, CallEvent, Const, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
@@ -14,7 +14,8 @@ from lint_rules.rules.hook_signature_drift import declaration, promise_of
 from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
-from mla_guard.drift import Call, Shape, binding_errors, format_shape, misnamed_positionals
+from mla_guard.drift import Call as Arguments
+from mla_guard.drift import Shape, binding_errors, format_shape, misnamed_positionals
 
 __all__ = ["check"]
 
@@ -27,6 +28,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             scope = judge.view.types.scope(klass, method)
             yield from _calls_to_parents(judge, klass, scope)
     yield from _constructions(judge)
+    yield from _factories(judge)
 
 
 def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
@@ -59,6 +61,8 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
         ):
             continue  # not written for such a backend, or for holding one of its own kind
+        if inside is not None and klass not in use.typed.exact and _picks(inside, use):
+            continue
         errors = judge.refused(use, klass, member)
         if not errors:
             binding += 1
@@ -76,7 +80,16 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         yield _refused(judge, name, use, call, failing)
 
 
-def _asks_signature(use: Use, call: Call) -> bool:
+def _picks(inside: Klass, use: Use) -> bool:
+    """Whether a class calls for what it holds itself, and so for one that fits, not for any."""
+    base = use.base
+    if not isinstance(base, Attr) or base.value != Name(use.scope.receiver):
+        return False
+    values = [write.value for _, _, write in inside.stored.get(base.name, ())]
+    return bool(values) and all(isinstance(value, Call) for value in values)
+
+
+def _asks_signature(use: Use, call: Arguments) -> bool:
     """Whether a guard on the way looks for one of the keywords in some signature."""
     scope = use.scope
     for part in scope.path_of(use.cond):
@@ -90,7 +103,7 @@ def _asks_signature(use: Use, call: Call) -> bool:
 
 
 def _refused(
-    judge: Judge, name: str, use: Use, call: Call, failing: dict[Member, tuple[str, ...]]
+    judge: Judge, name: str, use: Use, call: Arguments, failing: dict[Member, tuple[str, ...]]
 ) -> Diagnostic:
     first = next(iter(failing))
     assert first.function is not None
@@ -117,7 +130,7 @@ def _called_as(use: Use, name: str) -> str:
     return func.id if isinstance(func, Name) else name
 
 
-def _promised(klass: Klass, member: Member, call: Call) -> bool:
+def _promised(klass: Klass, member: Member, call: Arguments) -> bool:
     """Whether a parent of the implementation declares the hook so that the call would bind."""
     seen: Klass | None = member.owner
     while seen is not None:
@@ -145,7 +158,7 @@ def _calls_to_parents(judge: Judge, klass: Klass, scope: Scope) -> Iterator[Diag
         call = arguments(event.call)
         mine = shape(target.function)
         if by_class:
-            call = Call(
+            call = Arguments(
                 call.positional - 1, call.keywords, call.star, call.double_star, call.names[1:]
             )
         errors = binding_errors(mine, call)
@@ -160,7 +173,7 @@ def _to_parent(
     scope: Scope,
     event: CallEvent,
     target: Member,
-    call: Call,
+    call: Arguments,
     errors: tuple[str, ...],
 ) -> Diagnostic:
     assert target.function is not None
@@ -178,7 +191,7 @@ def _to_parent(
 
 
 def _misnamed(
-    judge: Judge, scope: Scope, event: CallEvent, target: Member, call: Call, mine: Shape
+    judge: Judge, scope: Scope, event: CallEvent, target: Member, call: Arguments, mine: Shape
 ) -> Iterator[Diagnostic]:
     """Optional parameters of the caller that land in an optional parameter of another name."""
     optional = {p.name for p in mine if not p.required}
@@ -225,24 +238,21 @@ def _passed(judge: Judge, scope: Scope, parameter: str) -> list[Related]:
     if scope.klass is None or scope.function.name != "__init__":
         return found
     position = [p.name for p in scope.function.params].index(parameter) - 1
-    for other in judge.view.types.scopes():
-        for event in other.function.events:
-            if isinstance(event, CallEvent):
-                name = dotted(event.call.func)
-                if not name or scope.klass not in judge.project.resolve(other.path, name):
-                    continue
-                value = dict(event.call.keywords).get(parameter)
-                if value is None and position < len(event.call.args):
-                    value = event.call.args[position]
-                if value is not None and value != Const("None"):
-                    found.append(
-                        judge.places.related(
-                            other.path,
-                            event.line,
-                            scope.klass.name,
-                            f"{other.symbol} passes {parameter} here",
-                        )
-                    )
+    for other, event, named in judge.view.types.naming_calls:
+        if scope.klass not in named:
+            continue
+        value = dict(event.call.keywords).get(parameter)
+        if value is None and position < len(event.call.args):
+            value = event.call.args[position]
+        if value is not None and value != Const("None"):
+            found.append(
+                judge.places.related(
+                    other.path,
+                    event.line,
+                    scope.klass.name,
+                    f"{other.symbol} passes {parameter} here",
+                )
+            )
     return found
 
 
@@ -281,7 +291,7 @@ def _collisions(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
             break
 
 
-def _parent_calls(klass: Klass, name: str) -> Iterator[tuple[Klass, str, CallEvent, Call]]:
+def _parent_calls(klass: Klass, name: str) -> Iterator[tuple[Klass, str, CallEvent, Arguments]]:
     """Calls of ``self.name`` in parents' methods that an instance of ``klass`` still runs."""
     for parent in klass.mro[1:]:
         for method in parent.own.values():
@@ -320,29 +330,103 @@ def _runs(klass: Klass, method: Member) -> bool:
 
 
 def _constructions(judge: Judge) -> Iterator[Diagnostic]:
+    for scope, event, named in judge.view.types.naming_calls:
+        func = event.call.func
+        if event.caught or (isinstance(func, Name) and scope.binds.get(func.id)):
+            continue
+        classes = [k for k in named if k.root is not None]
+        for klass in classes if len(classes) == 1 else ():
+            init = klass.method("__init__")
+            if init is None or init.function is None or not klass.complete:
+                continue
+            call = arguments(event.call)
+            errors = binding_errors(shape(init.function), call)
+            if errors:
+                yield Diagnostic(
+                    "MLA102",
+                    "error",
+                    f"{klass.name}{call} does not bind to "
+                    f"{init.symbol}{format_shape(shape(init.function))}",
+                    judge.places.at(scope.path, event.line, klass.name),
+                    scope.symbol,
+                    (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
+                    tuple(f"{init.symbol} {reason}" for reason in errors),
+                    "TypeError as soon as the backend is built.",
+                )
+
+
+def _factories(judge: Judge) -> Iterator[Diagnostic]:
+    """Calls of a class that a backend hands out, which some class of the family does not fit.
+
+    What is passed by position has to mean what the family's base calls it.
+    """
+    said: set[Member] = set()
     for scope in judge.view.types.scopes():
-        for event in scope.function.events:
-            if not isinstance(event, CallEvent) or event.caught:
+        for event in scope.function.calls:
+            if event.caught or not isinstance(event.call.func, (Name, Attr)):
                 continue
-            name = dotted(event.call.func)
-            if not name or (isinstance(event.call.func, Name) and scope.binds.get(name)):
+            made = scope.class_typed(event.call.func)
+            if made is None:
                 continue
-            classes = [k for k in judge.project.resolve(scope.path, name) if k.root is not None]
-            for klass in classes if len(classes) == 1 else ():
+            call = arguments(event.call)
+            for klass in judge.view.types.returned_classes:
                 init = klass.method("__init__")
-                if init is None or init.function is None or not klass.complete:
+                promise = _promised_init(klass)
+                if init is None or init in said or promise is None or not made.holds(klass):
                     continue
-                call = arguments(event.call)
-                errors = binding_errors(shape(init.function), call)
-                if errors:
-                    yield Diagnostic(
-                        "MLA102",
-                        "error",
-                        f"{klass.name}{call} does not bind to "
-                        f"{init.symbol}{format_shape(shape(init.function))}",
-                        judge.places.at(scope.path, event.line, klass.name),
-                        scope.symbol,
-                        (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
-                        tuple(f"{init.symbol} {reason}" for reason in errors),
-                        "TypeError as soon as the backend is built.",
-                    )
+                known = klass.complete or init.owner is klass
+                moved = _moved(init, promise, call) if known else ()
+                if moved:
+                    said.add(init)
+                    yield _misbuilt(judge, scope, event, init, promise, moved)
+
+
+def _promised_init(klass: Klass) -> Member | None:
+    """The constructor that the base class of a family declares for all of it."""
+    root = klass.root
+    declared = root.members.get("__init__") if root is not None and root is not klass else None
+    return declared if declared is not None and declared.function is not None else None
+
+
+def _moved(init: Member, promise: Member, call: Arguments) -> tuple[str, ...]:
+    assert init.function is not None
+    assert promise.function is not None
+    mine, theirs = shape(init.function), shape(promise.function)
+    if binding_errors(theirs, call) or binding_errors(mine, call):
+        return ()
+    names = {p.name for p in theirs}
+    return tuple(
+        f"{argument} lands in {parameter}"
+        for argument, parameter in misnamed_positionals(mine, call)
+        if argument in names
+    )
+
+
+def _misbuilt(
+    judge: Judge,
+    scope: Scope,
+    event: CallEvent,
+    init: Member,
+    promise: Member,
+    moved: tuple[str, ...],
+) -> Diagnostic:
+    assert init.function is not None
+    assert promise.function is not None
+    built = show(event.call.func)
+    return Diagnostic(
+        "MLA102",
+        "error",
+        f"{scope.symbol} builds whichever class {built} is by position, and of {init.symbol} "
+        + "; ".join(moved),
+        judge.places.member(init),
+        init.symbol,
+        (
+            judge.places.related(scope.path, event.line, built, f"{scope.symbol} builds it here"),
+            Related(
+                judge.places.member(promise),
+                f"{promise.symbol}{format_shape(shape(promise.function))} is the order for all",
+            ),
+        ),
+        tuple(f"{init.symbol} takes {format_shape(shape(init.function))}" for _ in moved[:1]),
+        "Take the parameters of the base class, in their order.",
+    )

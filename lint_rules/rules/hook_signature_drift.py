@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lint_rules.declared import optional_arguments
 from lint_rules.facts import Attr, CallEvent, Function, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
@@ -13,14 +14,16 @@ from mla_guard.diagnostic import Diagnostic, Related
 from mla_guard.drift import (
     KEYWORD_ONLY,
     POSITIONAL_OR_KEYWORD,
+    VAR_KEYWORD,
+    VAR_POSITIONAL,
     Call,
     Shape,
     binding_errors,
-    drift,
     format_shape,
     misplaced_positionals,
     promised,
 )
+from mla_guard.dropping import drift_beyond
 
 __all__ = ["check", "declaration", "promise_of"]
 
@@ -145,13 +148,23 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
         kinds = {kind_of(function), kind_of(declared.function)}
         if kinds & {"property", "setter"}:
             continue
-        reasons = drift(promise_of(declared), shape(function))
+        if _promises_nothing(declared.function):
+            continue
+        may_drop = optional_arguments(declared.function)
+        reasons = drift_beyond(promise_of(declared), shape(function), may_drop)
         if klass.root not in judge.view.roots and (
             is_abstract(declared.function) or all(r.startswith("renames") for r in reasons)
         ):
             continue  # next to the backends, hooks are called by position, and by their own bodies
         if reasons and not _own_protocol(judge, klass, member, declared):
             yield _Drift(member, declared, reasons)
+
+
+def _promises_nothing(declared: Function) -> bool:
+    """A body-less hook with ``*args, **kwargs`` only: its arguments are the implementations'."""
+    parameters = shape(declared)
+    kinds = {p.kind for p in parameters}
+    return declared.body != "code" and bool(kinds) and kinds <= {VAR_POSITIONAL, VAR_KEYWORD}
 
 
 def _own_protocol(judge: Judge, klass: Klass, member: Member, declared: Member) -> bool:

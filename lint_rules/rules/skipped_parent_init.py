@@ -102,7 +102,7 @@ def _readers(
     found: dict[str, list[Reading]] = {}
     entries = judge.hooks(klass) if klass.root in judge.view.roots else judge.public(klass)
     for reading in flow.readings(entries, missing):
-        if reading.owner is klass or _stores_first(reading):
+        if _stores_first(reading):
             continue
         if satisfiable(flow.premises(map(flow.normal, reading.path))):
             found.setdefault(reading.attr, []).append(reading)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lint_rules.conditions import formula, negation, show
 from lint_rules.described import BRANCHES, reads
-from lint_rules.facts import Attr, Bind, CallEvent, Expr, Function, Name, Read, Write
+from lint_rules.facts import Attr, CallEvent, Expr, Function, Name, Read, Write
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
 from lint_rules.types import Scope
@@ -70,7 +70,7 @@ def _says(method: Function, write: Write) -> str:
     value = write.value
     if not (isinstance(value, Attr) and isinstance(value.value, Name)):
         return ""
-    own = {p.name for p in method.params} | {e.name for e in method.events if isinstance(e, Bind)}
+    own = {p.name for p in method.params} | {bind.name for bind in method.binds}
     return f"{write.name} = {show(value)}" if value.value.id not in own else ""
 
 

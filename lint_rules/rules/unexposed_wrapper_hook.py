@@ -97,8 +97,10 @@ def _effect(gap: Gap) -> str:
     if gap.effect == "silent":
         if gap.exposure.kind == "absent":
             return "the probe is silently False"
-        assert member is not None
-        return f"silently the default of {member.owner.name} instead"
+        root = gap.wrapper.klass.root
+        owner = member.owner if member is not None else root  # stored by the base's own methods
+        assert owner is not None
+        return f"silently the default of {owner.name} instead"
     if gap.effect == "AttributeError":
         return "AttributeError"
     assert member is not None

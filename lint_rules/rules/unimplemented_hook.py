@@ -8,6 +8,7 @@ from lint_rules.declared import is_optional
 from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, kind_of
+from lint_rules.permissions import keeps, permissions
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
 
@@ -26,9 +27,19 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             alone = [
                 k for k in lacking[name] if not any(k in lacking[n] for n in calls if n != name)
             ]
-            implementers = [k for k in judge.view.backends if k.root is root and name in k.own]
+            implementers = [
+                k
+                for k in judge.view.backends
+                if k.root is root and (m := k.own.get(name)) is not None and not _only_raises(m)
+            ]
+            flags = permissions(judge.view, root, implementers)
+            alone = [k for k in alone if not any(keeps(judge.view, k, flag) for flag in flags)]
             if alone and len(_topmost(implementers)) >= _LINEAGES:
                 yield _diagnose(judge, root.members[name], uses, alone, implementers)
+
+
+def _only_raises(member: Member) -> bool:
+    return member.function is not None and member.function.body == "raise"
 
 
 def _calls(judge: Judge, root: Klass, name: str) -> list[Use]:

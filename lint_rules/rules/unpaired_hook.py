@@ -85,10 +85,8 @@ def _defines(klass: Klass, name: str) -> bool:
 
 def _names(function: Function, name: str) -> bool:
     return any(
-        (isinstance(e, Read) and e.name == name)
-        or (isinstance(e, CallEvent) and isinstance(e.call.func, Attr) and e.call.func.name == name)
-        for e in function.events
-    )
+        isinstance(e.call.func, Attr) and e.call.func.name == name for e in function.calls
+    ) or any(isinstance(e, Read) and e.name == name for e in function.events)
 
 
 def _called(classes: Iterable[Klass]) -> frozenset[str]:
@@ -97,9 +95,8 @@ def _called(classes: Iterable[Klass]) -> frozenset[str]:
         event.call.func.name
         for klass in classes
         for method in klass.facts.methods
-        for event in method.events
-        if isinstance(event, CallEvent)
-        and isinstance(event.call.func, Attr)
+        for event in method.calls
+        if isinstance(event.call.func, Attr)
         and not (method.params and event.call.func.value == Name(method.params[0].name))
     )
 

@@ -98,10 +98,9 @@ def _kept(scope: Scope, dispatch: _Dispatch) -> Write | None:
     """Where the method stores the local in an attribute of its object, None as it may be."""
     last = dispatch.binds[-1].line
     is_none = Compare(Name(dispatch.local), "is", Const("None"))
-    for event in scope.function.events:
+    for event in scope.function.writes:
         if (
-            isinstance(event, Write)
-            and event.value == Name(dispatch.local)
+            event.value == Name(dispatch.local)
             and event.target == Name(scope.receiver)
             and event.line > last
             and satisfiable([*_way(scope, event.cond), dispatch.unset, is_none])
@@ -148,7 +147,7 @@ def _stands_for(function: Function, event: Read, kept: Attr) -> bool:
     """Whether what is read from is the attribute, or a local that is nothing else."""
     if event.value == kept:
         return True
-    binds = [e for e in function.events if isinstance(e, Bind) and Name(e.name) == event.value]
+    binds = [bind for bind in function.binds if Name(bind.name) == event.value]
     return len(binds) == 1 and binds[0].value == kept and binds[0].cond in (-1, event.cond)
 
 

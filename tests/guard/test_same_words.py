@@ -108,3 +108,40 @@ def test_signature_drift_and_calls_that_do_not_bind(
     assert {d.place for d in guarded} == {
         Place(str(path), line, column) for line, column in ((21, 9), (24, 9), (25, 24), (38, 13))
     }
+
+
+DROPPED = """
+from mla_guard import guard, hook
+
+@guard
+class AttentionBackend:
+    @hook(optional_arguments="disable_ragged")
+    def init_mha_chunk_metadata(self, forward_batch, disable_ragged=False):
+        pass
+
+
+class MayDrop(AttentionBackend):
+    def init_mha_chunk_metadata(self, forward_batch):
+        pass
+
+
+class Renames(AttentionBackend):
+    def init_mha_chunk_metadata(self, batch):
+        pass
+"""
+
+
+def test_what_the_contract_lets_an_override_drop(tmp_path: Path) -> None:
+    path = tmp_path / "dropping_engine.py"
+    path.write_text(DROPPED)
+    spec = importlib.util.spec_from_file_location("dropping_engine", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    said = breaches(module.MayDrop) + breaches(module.Renames)
+    [found] = check([path], Config(src=(path,), root=tmp_path)).diagnostics
+    assert [(d.code, d.symbol, d.reasons) for d in said] == [
+        (found.code, found.symbol, found.reasons)
+    ]
+    assert found.reasons == ("renames 'forward_batch' to 'batch' (position 1)",)

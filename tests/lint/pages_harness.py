@@ -2,7 +2,7 @@
 
 An expectation is a trailing comment on the offending line, ``# error: MLA101 message``; several on
 one line are separated by ``; error: ...``. A block may hold several files, each after a line
-``# file: engine/backend.py``.
+``# file: engine/backend.py``, and a baseline, after ``# file: mla-guard-baseline.txt``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import re
 import runpy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from lint_rules.config import Config
 from lint_rules.run import check
 from mla_guard import HookContractError
+from mla_guard.baseline_cli import check_against
 from mla_guard.diagnostic import Diagnostic
 
 SECTIONS = (
@@ -33,7 +35,9 @@ SILENT = ("Use instead", "Not reported")
 DEFAULT_FILE = "engine.py"
 
 _HEADING = re.compile(r"^## (.+)$")
-_FILE = re.compile(r"^# file: (\S+\.py)$")
+BASELINE = "mla-guard-baseline.txt"
+
+_FILE = re.compile(r"^# file: (\S+\.py|" + re.escape(BASELINE) + ")$")
 _EXPECTATION = re.compile(r"#\s*((?:error|warning): MLA\d{3} .*)$")
 _SEPARATOR = re.compile(r";\s+(?=(?:error|warning): MLA\d{3} )")
 _ONE = re.compile(r"(?P<severity>error|warning): (?P<code>MLA\d{3}) (?P<message>.+)")
@@ -142,7 +146,13 @@ def findings(directory: Path) -> list[Expected]:
 
     A block without a base class, or that does not parse, is an error: it would show nothing.
     """
-    report = check([directory], Config(src=(directory,), root=directory))
+    config = Config(src=(directory,), root=directory)
+    run = partial(check, [directory])
+    baseline = directory / BASELINE
+    if baseline.exists():
+        report = check_against(baseline, run, [directory], config, write=False)
+    else:
+        report = run(config)
     if report.failures:
         raise ValueError(f"cannot be checked: {report.failures}")
     if not report.roots:

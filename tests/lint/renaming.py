@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable
 __all__ = ["Renaming"]
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_STRING_PREFIXES = ("b", "br", "f", "fr", "r", "rb", "rf", "u")
 
 
 class Renaming:
@@ -30,6 +31,7 @@ class Renaming:
             *keyword.kwlist,
             *keyword.softkwlist,
             *dir(builtins),
+            *_STRING_PREFIXES,
             "self",
             "cls",
         }

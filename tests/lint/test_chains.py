@@ -10,7 +10,9 @@ import pytest
 
 from lint_rules.chains import Chain, chains
 from lint_rules.config import Config
+from lint_rules.library import Library
 from lint_rules.run import read_project
+from lint_rules.tree import list_files
 from mla_guard.cli import main
 
 ENGINE = """\
@@ -157,7 +159,8 @@ def engine(tmp_path: Path) -> Path:
 
 
 def rows(engine: Path) -> list[Chain]:
-    _, judge = read_project([engine.parent], Config(src=(engine.parent,)))
+    with Library(list_files([engine.parent], Config()), None, 0) as library:
+        _, judge = read_project(library, Config())
     below = sorted(judge.view.backends, key=lambda k: k.name)
     return chains(judge.view, below)
 
@@ -168,7 +171,7 @@ def test_the_table_follows_the_matrix(
     monkeypatch.chdir(engine.parent)
     assert main(["contract", "--matrix", "engine.py"]) == 0
     matrix, legend, table = capsys.readouterr().out.partition(
-        "I implements  i inherits  d delegates  r raises only  . absent\n\n"
+        "I implements  D drifts  i inherits  d delegates  r raises only  . absent\n\n"
     )
     assert legend
     assert matrix.startswith("  1  plan(batch)\n")

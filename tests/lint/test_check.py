@@ -180,6 +180,7 @@ def test_what_is_named_is_read(
     [
         (" or ".join(["a"] * 3000), "is nested too deeply to be read"),
         ("def (:\n", "does not parse: invalid syntax"),
+        ("def unrelated():\n    return = 1\n", "does not parse: invalid syntax"),
     ],
 )
 def test_a_file_that_cannot_be_read_never_stops_the_rest(
@@ -213,3 +214,15 @@ def test_a_base_that_is_nowhere_is_refused(
         "mla-guard: error: bases: 'AttentionBackends' names no class from which another in the "
         "project derives (did you mean 'AttentionBackend'?)\n"
     )
+
+
+def test_codes_are_ignored_in_the_files_that_the_settings_name(
+    engine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = "[tool.mla-guard.per-file-ignores]\n'engine/children/' = ['MLA1']\n"
+    (engine / "pyproject.toml").write_text(settings)
+    assert found(capsys, exit_code=1) == [SECOND]
+    # an ignore comment there suppresses something all the same, and is not called unused
+    path = engine / "engine" / "children" / "first.py"
+    path.write_text(path.read_text().replace("batch):", "batch):  # mla-guard: ignore[MLA101] ok"))
+    assert found(capsys, exit_code=1) == [SECOND]

@@ -12,10 +12,13 @@ import pytest
 
 import lint_rules.run
 from lint_rules.config import Config
+from lint_rules.output import FORMATS
 from lint_rules.run import FileFailure, Report
 from mla_guard import __version__
 from mla_guard.cli import main
 from mla_guard.diagnostic import LINT_RULES, Diagnostic, Place, Related
+
+SEARCHED = f"(packages are looked for in {sys.prefix})"
 
 HEADLINE = "a.py:3:5: MLA101 drops 'flag' [hook-signature-drift]\n"
 
@@ -24,6 +27,7 @@ HEADLINE = "a.py:3:5: MLA101 drops 'flag' [hook-signature-drift]\n"
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty engine as current directory; what is found in it is up to ``reports``."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)  # a CI system may set it
     (tmp_path / "pyproject.toml").write_text("[tool.mla-guard]\n")
     (tmp_path / "a.py").write_text("")
     return tmp_path
@@ -107,6 +111,63 @@ def test_concise_and_json_hold_findings_only(
     assert capsys.readouterr() == ("", "")
 
 
+def test_every_format_can_be_asked_for(engine: Path, reports: Reports, capsys: Capture) -> None:
+    reports(report(drift(engine), failures=(FileFailure(f"{engine}/b.py", 7, "bad"),)))
+    for form in FORMATS:
+        assert main(["check", "--output-format", form]) == 2
+        written = capsys.readouterr()
+        assert "drops 'flag'" in written.out
+        assert written.err == "b.py:7: cannot be checked: bad\n"
+    with pytest.raises(SystemExit):
+        main(["check", "--output-format", "xml"])
+    offered = ", ".join(f"'{form}'" for form in FORMATS)
+    assert f"invalid choice: 'xml' (choose from {offered})" in capsys.readouterr().err
+
+
+def test_statistics_count_by_rule(engine: Path, reports: Reports, capsys: Capture) -> None:
+    other = Diagnostic("MLA202", "warning", "reads 'x'", Place(f"{engine}/a.py", 1), "A.f")
+    reports(report(other, *[drift(engine)] * 10))
+    assert main(["check", "--statistics"]) == 1
+    assert capsys.readouterr().out == (
+        "10  MLA101  hook-signature-drift\n"
+        " 1  MLA202  unguarded-attribute\n"
+        "\n"
+        "Found 10 errors, 1 warning in 2 backend classes (4 files).\n"
+    )
+    assert main(["check", "--statistics", "--output-format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out) == [
+        {"code": "MLA101", "name": "hook-signature-drift", "count": 10},
+        {"code": "MLA202", "name": "unguarded-attribute", "count": 1},
+    ]
+    reports(report())
+    assert main(["check", "--statistics"]) == 0
+    assert capsys.readouterr().out == "No findings in 2 backend classes (4 files).\n"
+    assert main(["check", "--statistics", "--output-format", "json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+
+
+def test_a_report_is_coloured_on_request(
+    engine: Path, reports: Reports, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports(report(drift(engine)))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["check", "--output-format", "concise"]) == 1
+    assert capsys.readouterr().out == (
+        "\x1b[1ma.py:3:5\x1b[0m: \x1b[1m\x1b[31mMLA101\x1b[0m drops 'flag' [hook-signature-drift]\n"
+    )
+
+
+def test_the_log_of_a_github_step_ends_in_the_summary(
+    engine: Path, reports: Reports, capsys: Capture
+) -> None:
+    reports(report(drift(engine)))
+    assert main(["check", "--output-format", "github"]) == 1
+    command, empty, summary = capsys.readouterr().out.splitlines()
+    assert command.startswith("::error file=a.py,line=3,col=5,")
+    assert (empty, summary) == ("", "Found 1 error in 2 backend classes (4 files).")
+
+
 def test_a_file_that_cannot_be_parsed_is_named_and_the_rest_reported(
     engine: Path, reports: Reports, capsys: Capture
 ) -> None:
@@ -177,7 +238,10 @@ def test_unresolved_places_are_listed_on_demand(
     ("arguments", "message"),
     [
         (["check", "nosuch/dir"], "no such file or directory: 'nosuch/dir'"),
-        (["check", "nosuch"], "no file, directory or installed package is named 'nosuch'"),
+        (
+            ["check", "nosuch"],
+            f"no file, directory or installed package is named 'nosuch' {SEARCHED}",
+        ),
         (
             ["check", "--select", "MLA1,MLA9"],
             "--select: unknown rule 'MLA9', expected a code, a name or a prefix such as 'MLA2'",
@@ -186,6 +250,10 @@ def test_unresolved_places_are_listed_on_demand(
             ["check", "--ignore", "hook-signature-drit"],
             "--ignore: unknown rule 'hook-signature-drit', expected a code, a name or a prefix "
             "such as 'MLA2' (did you mean 'hook-signature-drift'?)",
+        ),
+        (
+            ["check", "--statistics", "--output-format", "sarif"],
+            "--statistics: counts are written as 'text' or 'json', not as 'sarif'",
         ),
         (
             ["rule", "unused-ignores"],
@@ -232,7 +300,7 @@ def test_an_interrupt_is_130_and_says_nothing(
 def test_progress_is_drawn_on_a_terminal_and_wiped(
     engine: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    def check(*_: object, progress: Callable[[str], None] | None = None) -> Report:
+    def check(*_: object, progress: Callable[[str], None] | None = None, **__: object) -> Report:
         if progress:
             progress("reading 4 files")
         return report()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from lint_rules.config import Config, ConfigError, expand_codes, load_config
 from mla_guard.diagnostic import LINT_RULES
+
+SEARCHED = f"(packages are looked for in {sys.prefix})"
 
 
 @pytest.fixture
@@ -48,6 +51,10 @@ def test_every_key_is_read(project: Path) -> None:
         ignore = ["MLA102"]
         min-severity = "error"
         exclude = ["**/testing/", "!engine/testing/keep.py"]
+        baseline = "ci/known.txt"
+
+        [tool.mla-guard.per-file-ignores]
+        "engine/old/" = ["MLA2", "hook-call-mismatch"]
         """,
     )
     assert load_config([project / "engine"]) == Config(
@@ -58,6 +65,10 @@ def test_every_key_is_read(project: Path) -> None:
         ignore=("MLA102",),
         min_severity="error",
         exclude=("**/testing/", "!engine/testing/keep.py"),
+        per_file_ignores=(
+            ("engine/old/", (*(c for c in LINT_RULES if c.startswith("MLA2")), "MLA102")),
+        ),
+        baseline=project / "ci" / "known.txt",
         root=project,
     )
 
@@ -99,7 +110,8 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
         (
             "paths = ['x']",
             ": unknown key 'paths' "
-            "(known: src, bases, stand-ins, select, ignore, min-severity, exclude)",
+            "(known: src, bases, stand-ins, select, ignore, min-severity, exclude, "
+            "per-file-ignores, baseline)",
         ),
         ("min_severity = 'error'", ": unknown key 'min_severity' (did you mean 'min-severity'?)"),
         ("select = 'MLA101'", ": select: 'MLA101' is not a list of strings"),
@@ -130,7 +142,7 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
         ("src = ['engin/x']", ": src: no such file or directory: 'engin/x'"),
         (
             "src = ['engin']",
-            ": src: no file, directory or installed package is named 'engin'",
+            f": src: no file, directory or installed package is named 'engin' {SEARCHED}",
         ),
         (
             "stand-ins = ['Algorithm']",
@@ -141,6 +153,21 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
             ": stand-ins: 'A | B | C' is not a pair of class names ('Algorithm | PluginAlgorithm')",
         ),
         ("exclude = ['!']", ": exclude: '!' is not a gitignore pattern"),
+        ("baseline = true", ": baseline: True is not the path of a file"),
+        (
+            "per-file-ignores = ['a.py']",
+            ": per-file-ignores: ['a.py'] is not a table of patterns with lists of codes",
+        ),
+        (
+            "per-file-ignores = {'!a.py' = ['MLA1']}",
+            ": per-file-ignores: '!a.py': a pattern names the files in which codes are ignored, "
+            "it cannot take files out",
+        ),
+        (
+            "per-file-ignores = {'a.py' = ['MLA9']}",
+            ": per-file-ignores: 'a.py': unknown rule 'MLA9', expected a code, a name or a prefix "
+            "such as 'MLA2'",
+        ),
     ],
 )
 def test_bad_settings_name_file_key_value_and_expectation(
@@ -175,6 +202,24 @@ def test_exclude_is_relative_to_the_project(tmp_path: Path) -> None:
     assert not config.excludes(f"{tmp_path}/engine/models/old_backend.py")
     assert not config.excludes("/elsewhere/testing/base.py")
     assert not Config(root=tmp_path).excludes(f"{tmp_path}/engine/testing/base.py")
+
+
+def test_codes_are_ignored_in_the_files_of_a_pattern(tmp_path: Path) -> None:
+    ignores = (("/old/", ("MLA101", "MLA102")), ("*_npu.py", ("MLA201",)))
+    config = Config(per_file_ignores=ignores, root=tmp_path)
+    ignored = [
+        (path, code)
+        for path in ("old/a.py", "old/a_npu.py", "new/old/a.py", "new/b_npu.py")
+        for code in ("MLA101", "MLA201")
+        if config.ignores_in(f"{tmp_path}/{path}", code)
+    ]
+    assert ignored == [
+        ("old/a.py", "MLA101"),
+        ("old/a_npu.py", "MLA101"),
+        ("old/a_npu.py", "MLA201"),
+        ("new/b_npu.py", "MLA201"),
+    ]
+    assert not config.ignores_in("/elsewhere/old/a.py", "MLA101")
 
 
 def test_ignore_wins_over_select() -> None:

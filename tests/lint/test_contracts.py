@@ -53,12 +53,12 @@ HipMLABackend          I  I  I  i  i  i  I  I  i  .  I
 HybridLinearBackend    d  d  d  i  d  d  d  d  i  d  d
 PhaseBackend           d  d  d  i  d  d  d  d  i  d  .
 SlidingWindowBackend   d  d  d  i  d  d  d  d  i  d  d
-TRTLLMMLABackend       i  I  I  i  i  i  i  i  i  I  i
+TRTLLMMLABackend       i  I  I  i  i  i  i  i  i  D  i
 TokenspeedMLABackend   i  i  I  i  i  i  i  i  i  i  i
 TritonBackend          I  I  I  i  i  i  I  r  i  .  I
 TwoBatchBackend        d  d  d  i  d  d  d  d  i  .  d
 
-I implements  i inherits  d delegates  r raises only  . absent
+I implements  D drifts  i inherits  d delegates  r raises only  . absent
 
   1  init_forward_metadata
   2  forward_decode
@@ -133,3 +133,30 @@ def test_an_unknown_class_is_2_and_names_the_nearest(capsys: pytest.CaptureFixtu
         "mla-guard: error: no backend class or path is named 'TritonBackends' "
         "(did you mean 'TritonBackend'?)\n"
     )
+
+
+def test_a_definition_that_only_raises_and_a_stored_hook(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "base.py").write_text(
+        "class AttentionBackend:\n"
+        "    def plan(self, batch):\n        raise NotImplementedError\n\n"
+        "    def close(self):\n        pass\n\n\n"
+        "class Refusing(AttentionBackend):\n"
+        "    def plan(self, batch):\n        raise NotImplementedError('never')\n\n\n"
+        "class Storing(AttentionBackend):\n"
+        "    def __init__(self, plan):\n        self.verify = plan\n\n"
+        "    def plan(self, batch):\n        return self.verify(batch)\n\n\n"
+        "class Verifying(AttentionBackend):\n"
+        "    def verify(self, batch):\n        return batch\n\n\n"
+        "def run(attn_backend: AttentionBackend, batch):\n    attn_backend.verify(batch)\n",
+        encoding="utf-8",
+    )
+    rows = printed(capsys, "other/base.py", "--matrix").split("\n\n")[1].splitlines()
+    assert rows == [
+        "            1  2  3",
+        "Refusing    r  i  .",
+        "Storing     I  i  I",
+        "Verifying   r  i  I",
+    ]

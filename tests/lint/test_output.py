@@ -1,4 +1,4 @@
-"""The three output formats and the summary line, compared whole."""
+"""The formats for people, json and the summary line, compared whole."""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ import pytest
 
 from lint_rules.config import Config
 from lint_rules.discover import scan
+from lint_rules.library import Library
 from lint_rules.run import check
+from lint_rules.tree import list_files
 
 PAIR = """
 class Builtin:
@@ -34,12 +36,10 @@ class PlainBackend(AttentionBackend):
 
 
 def pairs(tmp_path: Path, *sources: str) -> tuple[tuple[str, str], ...]:
-    paths = []
     for index, source in enumerate(sources):
-        path = tmp_path / f"module{index}.py"
-        path.write_text(source, encoding="utf-8")
-        paths.append(str(path))
-    return scan(paths, ["AttentionBackend"]).stand_ins
+        (tmp_path / f"module{index}.py").write_text(source, encoding="utf-8")
+    with Library(list_files([tmp_path], Config()), None, 0) as library:
+        return scan(library, ["AttentionBackend"]).stand_ins
 
 
 @pytest.mark.parametrize(

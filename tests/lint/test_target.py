@@ -9,6 +9,8 @@ import pytest
 
 from lint_rules.target import TargetError, project_of, resolve, resolve_targets
 
+SEARCHED = f"(packages are looked for in {sys.prefix})"
+
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -57,11 +59,17 @@ def test_duplicates_are_dropped_and_paths_made_absolute(
     ("argument", "message"),
     [
         ("no/such.py", "no such file or directory: 'no/such.py'"),
-        ("nosuch", "no file, directory or installed package is named 'nosuch'"),
-        ("sys", "no file, directory or installed package is named 'sys'"),
+        (
+            "nosuch",
+            f"no file, directory or installed package is named 'nosuch' {SEARCHED}",
+        ),
+        (
+            "sys",
+            f"no file, directory or installed package is named 'sys' {SEARCHED}",
+        ),
         (
             "someengine.nosuch",
-            "no file, directory or installed package is named 'someengine.nosuch'",
+            f"no file, directory or installed package is named 'someengine.nosuch' {SEARCHED}",
         ),
         ("notes.txt", "'notes.txt' is neither a directory nor a Python file"),
     ],

@@ -71,6 +71,8 @@ Leaf = Callable[[Any], AttentionBackend]
 LEAVES: dict[str, Leaf] = {**BACKENDS, "paged only": PagedOnly, "plain chunks": PlainChunks}
 HOOKS = tuple(contract_of(AttentionBackend).hooks)
 WRAPPERS = ("hybrid linear", "hybrid attn", "tbo")
+CHAINS = [(outer, *inner) for outer in WRAPPERS for inner in [(), *((w,) for w in WRAPPERS)]]
+"""Every wrapper alone, and around every other and its own kind."""
 
 
 @dataclass
@@ -100,7 +102,7 @@ def tree_of(chain: tuple[str, ...], leaf: str, mode: str = "prefill") -> Node:
 
     Every leaf notes its calls and does no work; where it serves graphs, their state is there.
     """
-    tree = _build(chain, world_of(leaf), {**LEAVES, "flags": OwnFlags}[leaf], mode)
+    tree = build(chain, world_of(leaf), {**LEAVES, "flags": OwnFlags}[leaf], mode)
     for node in tree.leaves():
         _record(node)
     if tree.backend.supports_cuda_graph:
@@ -108,13 +110,14 @@ def tree_of(chain: tuple[str, ...], leaf: str, mode: str = "prefill") -> Node:
     return tree
 
 
-def _build(chain: tuple[str, ...], world: World, leaf: Leaf, mode: str) -> Node:
+def build(chain: tuple[str, ...], world: World, leaf: Leaf, mode: str = "prefill") -> Node:
+    """The wrappers of ``chain`` around leaves that work."""
     if not chain:
         return Node(leaf(world.runner), "leaf")
     kind, rest = chain[0], chain[1:]
 
     def part() -> Node:
-        return _build(rest, world, leaf, mode)
+        return build(rest, world, leaf, mode)
 
     if kind == "hybrid linear":
         full, linear = part(), part()

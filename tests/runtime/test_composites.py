@@ -14,7 +14,9 @@ import pytest
 import mla_runtime
 from lint_rules.chains import chains
 from lint_rules.config import Config
+from lint_rules.library import Library
 from lint_rules.run import read_project
+from lint_rules.tree import list_files
 from mla_guard import HookContractError
 from mla_runtime import (
     AttentionBackend,
@@ -23,8 +25,10 @@ from mla_runtime import (
     HybridAttnBackend,
     HybridLinearAttnBackend,
     TboAttnBackend,
+    TorchMLABackend,
 )
 from tests.runtime.composites import (
+    CHAINS,
     FULL_LAYER,
     HOOKS,
     LEAVES,
@@ -36,12 +40,13 @@ from tests.runtime.composites import (
     PagedOnly,
     PlainChunks,
     batches,
+    build,
     served,
     tree_of,
     world_of,
 )
+from tests.runtime.world import World
 
-CHAINS = [(outer, *inner) for outer in WRAPPERS for inner in [(), *((w,) for w in WRAPPERS)]]
 LAYERS = (FULL_LAYER, LINEAR_LAYER)
 MODES = list(ForwardMode)
 
@@ -148,7 +153,8 @@ def test_the_printed_table_is_what_happens() -> None:
         for row, hook in _reached(tree_of(chain, "torch", spec))
     }
     printed = set()
-    project = read_project([Path(mla_runtime.__file__).parent], Config())[1]
+    with Library(list_files([Path(mla_runtime.__file__).parent], Config()), None, 0) as library:
+        project = read_project(library, Config())[1]
     for chain in chains(project.view, project.view.backends):
         row = tuple((klass.name, child) for klass, child in chain.steps)
         if chain.leaf.name == "TorchMLABackend":
@@ -240,6 +246,26 @@ def test_a_hook_of_a_child_without_a_route_is_refused_at_construction() -> None:
     with pytest.raises(HookContractError, match="declares no route for forget_request") as refused:
         HybridAttnBackend(PagedOnly(runner), Remembers(runner))
     assert [d.code for d in refused.value.diagnostics] == ["MLA304"]
+
+
+class Fa3Like(TorchMLABackend):
+    """Computes, but has no optional hook and attends every prefix in the absorbed form."""
+
+    supports_cuda_graph = False
+    init_cuda_graph_state = AttentionBackend.init_cuda_graph_state
+    init_mha_chunk_metadata = AttentionBackend.init_mha_chunk_metadata
+    preferred_form = AttentionBackend.preferred_form
+
+
+@pytest.mark.parametrize("mode", [m for m in MODES if m is not ForwardMode.IDLE])
+@pytest.mark.parametrize("chain", CHAINS, ids=" > ".join)
+def test_numbers_without_optional_hooks(chain: tuple[str, ...], mode: ForwardMode) -> None:
+    world = World()
+    backend = build(chain, world, Fa3Like).backend
+    new = [1, 1, 1] if mode is ForwardMode.DECODE else [4, 4, 4]
+    one_pass = world.pass_of(mode, [40, 33, 2], new)
+    assert one_pass.error(one_pass.run(backend)) <= 1e-5
+    backend.init_mha_chunk_metadata(one_pass.batch)  # callers probe; there is nothing to plan
 
 
 def test_the_replay_of_a_graph_in_halves_splits_its_batch() -> None:

@@ -20,6 +20,9 @@ from mla_runtime import (
 )
 from mla_runtime.__main__ import main
 from mla_runtime.dense_reference import relative_error
+from mla_runtime.engine.engine import TinyEngine
+from mla_runtime.engine.options import EngineOptions
+from mla_runtime.engine.phases import phase_reports
 from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
 from mla_runtime.kernels.softmax import merge_state
 from mla_runtime.kernels.torch_planned import TorchPagedMla, TorchRagged
@@ -336,5 +339,17 @@ def test_auto_is_flashinfer() -> None:
 def test_the_tiny_engine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--device", "cuda", "--dtype", "bf16"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "FlashInferMLAAttnBackend on cuda, kernels: flashinfer"
+    assert lines[0] == "mla on cuda: FlashInferMLAAttnBackend, kernels: flashinfer"
     assert max(float(line.split()[-2]) for line in lines[2:]) <= 2e-2
+
+
+@pytest.mark.parametrize("model", ["ring", "kimi-linear", "gated-delta-net"])
+def test_hybrid_models_through_every_composite(model: str) -> None:
+    """Linear layers on fla-core or torch, whichever is there; against float64 on the host."""
+    options = EngineOptions(
+        model, device="cuda", dtype=torch.bfloat16, requests=3, prompt=40, speculative=3,
+        split_prefill_decode=True, tbo=True,
+    )  # fmt: skip
+    reports = phase_reports(TinyEngine(options))
+    assert reports[1].form == "MHA_CHUNKED_KV"
+    assert max(report.error for report in reports) <= 2e-2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -16,10 +17,12 @@ from mla_runtime import (
     TorchMLABackend,
     TRTLLMMLABackend,
     create_draft_backend,
+    split_batch,
 )
 from mla_runtime.create import BACKENDS
 from mla_runtime.dense_reference import relative_error
 from mla_runtime.flashinfer_mla import DecodeMetadata
+from tests.runtime.composites import CHAINS, build
 from tests.runtime.world import FP8, World
 
 DRAFT = 3
@@ -60,6 +63,30 @@ def test_replays_of_every_length_read_the_captured_tensors(name: str, mode: Forw
         fp8_query = world.kv_dtype is not None
         expected = one_pass.expected_of_fp8_query() if fp8_query else one_pass.expected()
         assert relative_error(out, expected) <= 1e-5, lengths
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("chain", CHAINS, ids=" > ".join)
+def test_replays_through_composites(chain: tuple[str, ...], name: str) -> None:
+    """Decode and verify are planned on other children; each replay finds its own capture."""
+    world = world_for(name)
+    backend = build(chain, world, BACKENDS[name]).backend
+    backend.init_cuda_graph_state(8, 8 * DRAFT)
+    recorder = GraphRecorder(backend)
+    for mode, q in ((ForwardMode.TARGET_VERIFY, DRAFT), (ForwardMode.DECODE, 1)):
+        prefix = [1, 1] if mode is ForwardMode.TARGET_VERIFY else [0, 0]
+        batch = world.batch(mode, [0, 0], prefix, [q, q], [0] * 2 * q)
+        recorder.capture(mode, replace(batch, tbo_children=split_batch(batch)))
+    for mode, lengths in product(
+        (ForwardMode.DECODE, ForwardMode.TARGET_VERIFY), ([5, 31], [64, 1])
+    ):
+        world.forget()
+        one_pass = world.pass_of(mode, lengths, [queries(mode)] * 2)
+        recorder.replay(mode, one_pass.batch)
+        out = one_pass.run(backend, plan=False)
+        fp8_query = world.kv_dtype is not None
+        expected = one_pass.expected_of_fp8_query() if fp8_query else one_pass.expected()
+        assert relative_error(out, expected) <= 1e-5
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -1,0 +1,1 @@
+"""Formats for programs, one a file: what a CI system reads instead of a person."""

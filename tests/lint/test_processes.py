@@ -1,0 +1,45 @@
+"""Several processes give what one does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import lint_rules.crew
+import lint_rules.run
+from lint_rules.cache import Cache
+from lint_rules.config import load_config
+from lint_rules.crew import Crew
+from lint_rules.halves import both
+from lint_rules.run import check
+from tests.lint.edits import Tree
+
+
+@pytest.mark.parametrize("cores", [2, 3, 8])
+def test_a_crew_and_halves_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    tree = Tree(tmp_path, Random(5))
+    config = load_config([tmp_path])
+    alone = [check([tmp_path], config)]
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(lint_rules.crew, "_WORTH_BYTES", 0)
+    monkeypatch.setattr(lint_rules.run, "_WORTH_HALVING", 0)
+    cache = Cache(tmp_path / ".cache")
+    assert check([tmp_path], config, cache=cache) == alone[0]
+    for _ in range(6):
+        tree.edit()
+        assert check([tmp_path], config, cache=cache) == check([tmp_path], config)
+
+
+def test_a_process_that_ends_early_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="that judges has ended early"):
+        both(lambda: 1, lambda: os._exit(1))
+    crew = Crew(1)
+    crew._processes[0].kill()
+    with pytest.raises(RuntimeError, match="that reads sources has ended early"):
+        crew.each("collect", [[]])
+    crew.close()
