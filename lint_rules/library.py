@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -74,9 +75,18 @@ class Library:
 
     ``rows`` holds a row for each that can be read, in the order of paths, ``unreadable`` why the
     others cannot, ``texts`` their bytes. A context manager, since it may start processes.
+
+    ``unsaved`` has, by path, what stands in for the bytes on disk. A row of such bytes has no
+    identity, so that neither this check nor a later one takes it for that of the file.
     """
 
-    def __init__(self, listing: Listing, cache: Cache | None, clock_ns: int) -> None:
+    def __init__(
+        self,
+        listing: Listing,
+        cache: Cache | None,
+        clock_ns: int,
+        unsaved: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
         self._cache = cache
         self._clock_ns = clock_ns
         self._reader = Reader()
@@ -90,8 +100,9 @@ class Library:
         self.unreadable: dict[str, str] = {}
         kept = self._load("rows", _Rows) or _Rows(set(), {})
         self._names = kept.names
-        self._take(listing, kept.rows)
+        self._take(listing, kept.rows, unsaved)
         self.texts = Texts({path: row.identity for path, row in self.rows.items()})
+        self.texts.add(self._reader.data)
 
     def __enter__(self) -> Library:
         return self
@@ -105,40 +116,46 @@ class Library:
                 crew.close()
         self._crew = self._spare = None
 
-    def _take(self, listing: Listing, kept: Mapping[str, Row]) -> None:
+    def _take(
+        self, listing: Listing, kept: Mapping[str, Row], unsaved: Mapping[str, bytes]
+    ) -> None:
         """Fill in the rows: those that were kept, and of the other files what they say now."""
         stale: dict[str, bytes] = {}
+        held: dict[str, bytes] = {}
         for path, identity in listing.files.items():
             row = kept.get(path)
-            if row is None or row.identity != identity:
+            if path in unsaved:
+                held[path] = row.content if row is not None else b""
+            elif row is None or row.identity != identity:
                 stale[path] = row.content if row is not None else b""
-        self._rows_changed = bool(stale) or kept.keys() != listing.files.keys()
+        edited = len(stale) + len(held)
+        self._rows_changed = bool(edited) or kept.keys() != listing.files.keys()
         sizes = {path: identity[0] for path, identity in listing.files.items()}
-        if stale and not worth_a_crew(sum(sizes[path] for path in stale)):
+        if edited and not worth_a_crew(sum(sizes[path] for path in stale)):
             if kept and worth_a_crew(sum(sizes.values())):
                 # likely to be wanted for what was edited: it loads the parser meanwhile
-                self._spare = Crew(len(stale))
+                self._spare = Crew(edited)
         fresh: dict[str, Row] = {}
-        for found in self._read(stale, sizes):
+        for found in (*self._read(stale, sizes), self._reader.rows(held, unsaved)):
             for path, row in found[0].items():
                 fresh[path] = row
-            for path, identity in found[1].items():
+            for path, same in found[1].items():
                 fresh[path] = kept[path]
-                fresh[path].identity = identity
+                fresh[path].identity = same
             self.unreadable |= found[2]
         for path in listing.files:
             row = fresh.get(path) or kept.get(path)
             if row is not None and path not in self.unreadable:
                 self.rows[path] = row
-        changed = {path for path in stale if path in fresh and fresh[path] is not kept.get(path)}
+        changed = {path for path, row in fresh.items() if row is not kept.get(path)}
         if self._names and changed:
             self._search(self._names, changed)
 
     def _read(
         self, known: Mapping[str, bytes], sizes: Mapping[str, int]
-    ) -> list[tuple[dict[str, Row], dict[str, Identity], dict[str, str]]]:
+    ) -> list[tuple[dict[str, Row], dict[str, Identity | None], dict[str, str]]]:
         """Have files read, by a crew where that pays."""
-        if self._crew is None and not worth_a_crew(sum(sizes.values())):
+        if self._crew is None and not worth_a_crew(sum(sizes[path] for path in known)):
             return [self._reader.rows(known)]
         crew = self._started(len(known))
         shares: list[dict[str, bytes]] = [{} for _ in range(len(crew))]

@@ -7,17 +7,21 @@ from importlib.resources import files
 
 from mla_guard.diagnostic import RULE_NAMES
 
-__all__ = ["PageError", "page", "summaries", "summary"]
+__all__ = ["PageError", "file_name", "page", "summaries", "summary"]
 
 
 class PageError(LookupError):
     """No page for what was asked; the message says what was looked for."""
 
 
+def file_name(code: str) -> str:
+    """The name of the file in ``lint_rules/rules`` that holds the page of a rule."""
+    return f"{RULE_NAMES[code].replace('-', '_')}.md"
+
+
 def page(code: str) -> str:
     """The Markdown page of the rule with this code."""
-    name = f"{RULE_NAMES[code].replace('-', '_')}.md"
-    resource = files("lint_rules").joinpath("rules", name)
+    resource = files("lint_rules").joinpath("rules", file_name(code))
     if not resource.is_file():
         raise PageError(f"{code} has no page: {resource} is missing from this installation")
     return resource.read_text(encoding="utf-8")

@@ -65,6 +65,11 @@ class Places:
                 return Place(path, entry.line + row, offset - (text.rfind("\n", 0, offset) + 1) + 1)
         return Place(path, entry.line, entry.indent + 1)
 
+    def line(self, path: str, number: int) -> str:
+        """The text of a 1-based line without its end, empty where the file has no such line."""
+        lines = self._read(path)[0].split("\n")
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
     def member(self, member: Member) -> Place:
         """The name in a member's definition."""
         return self.at(member.owner.path, member.line, member.name)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 import msgspec
 
@@ -38,21 +39,23 @@ class Reader:
         self.data: dict[str, bytes] = {}
 
     def rows(
-        self, known: Mapping[str, bytes]
-    ) -> tuple[dict[str, Row], dict[str, Identity], dict[str, str]]:
+        self, known: Mapping[str, bytes], unsaved: Mapping[str, bytes] = MappingProxyType({})
+    ) -> tuple[dict[str, Row], dict[str, Identity | None], dict[str, str]]:
         """Read the files that ``known`` maps to the digest of their bytes as it was, or to nothing.
 
         The rows of those that changed, the identities of those that did not, and why others cannot
-        be read.
+        be read. What ``unsaved`` has bytes of is not read, and has no identity.
         """
         rows: dict[str, Row] = {}
-        same: dict[str, Identity] = {}
+        same: dict[str, Identity | None] = {}
         unreadable: dict[str, str] = {}
         for path, before in known.items():
+            identity: Identity | None = None
             try:
-                with open(path, "rb") as file:
-                    identity = identity_of(os.fstat(file.fileno()))
-                    data = file.read()
+                if (data := unsaved.get(path)) is None:
+                    with open(path, "rb") as file:
+                        identity = identity_of(os.fstat(file.fileno()))
+                        data = file.read()
             except OSError as error:
                 unreadable[path] = error.strerror or str(error)
                 continue

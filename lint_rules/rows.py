@@ -33,7 +33,7 @@ class Row(msgspec.Struct, array_like=True, gc=False):
     needles: tuple[str, ...] = ()
 
 
-def row_of(data: bytes, identity: Identity, content: bytes, marker: bytes) -> Row:
+def row_of(data: bytes, identity: Identity | None, content: bytes, marker: bytes) -> Row:
     """The row of a file that holds ``data``."""
     return Row(
         identity,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from lint_rules.cache import Cache
 from lint_rules.config import Config, ConfigError
@@ -66,6 +67,7 @@ def check(
     config: Config,
     *,
     changed: Collection[Path] | None = None,
+    unsaved: Mapping[str, bytes] = MappingProxyType({}),
     progress: Callable[[str], None] | None = None,
     cache: Cache | None = None,
 ) -> Report:
@@ -73,7 +75,8 @@ def check(
 
     A target that is a file stands for a change of it: what points at the file from elsewhere, an
     override at the base that it breaks with, is reported too. With ``changed`` that is what is
-    reported on, and ``targets`` only say what is read.
+    reported on, and ``targets`` only say what is read. ``unsaved`` has, by absolute path, what an
+    editor holds of files in place of what is on disk.
 
     What ``cache`` holds is not found out again, and what it does not hold is left there. The
     result is the same without one. Raises :class:`TreeChanged` for a tree that is edited faster
@@ -82,19 +85,24 @@ def check(
     asked = partial(Asked, targets, config, changed)
     for _ in range(_MOST_ATTEMPTS - 1):
         with suppress(TreeChanged):
-            return _check(asked(), progress, cache)
-    return _check(asked(), progress, cache)
+            return _check(asked(), unsaved, progress, cache)
+    return _check(asked(), unsaved, progress, cache)
 
 
-def _check(asked: Asked, progress: Callable[[str], None] | None, cache: Cache | None) -> Report:
-    with Library(asked.listing, cache, asked.clock_ns) as library:
+def _check(
+    asked: Asked,
+    unsaved: Mapping[str, bytes],
+    progress: Callable[[str], None] | None,
+    cache: Cache | None,
+) -> Report:
+    with Library(asked.listing, cache, asked.clock_ns, unsaved) as library:
         if cache is None or asked.listing.failures or library.unreadable:
             return _judged(asked, library, progress)
         key = asked.key_by_content({path: row.content for path, row in library.rows.items()})
         report = recall(cache, key)
         if report is None:
             report = _judged(asked, library, progress)
-        # where a file was edited after it was listed, the listing is not what was read
+        # the listing is not what was read where a file was edited since, or has unsaved text
         listed = asked.settled and asked.listing.files == library.texts.identities
         remember(cache, (key, asked.key()) if listed else (key,), report)
         library.save()

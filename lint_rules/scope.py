@@ -261,11 +261,14 @@ class Scope:
                     return scope.returns(depth + 1)
             owner = self.typed(func.value, depth + 1)
             if owner is not None:
-                return merged(
+                given = merged(
                     self.types.scope(m.owner, m.function).returns(depth + 1)
                     for klass in owner.named
                     if (m := klass.method(func.name)) is not None and m.function is not None
                 )
+                if given is not None and self.types.is_opened(owner, func.name):
+                    return replace(given, outer=False)
+                return given
             constructor = self._classmethod(func)
             if constructor is not None:
                 return constructor

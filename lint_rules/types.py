@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from lint_rules.facts import Attr, CallEvent, Function, Name, dotted
+from lint_rules.facts import Attr, CallEvent, Function, Name, Return, Seq, dotted
 from lint_rules.link import Klass, Member, Project
 from lint_rules.routed import children_of, declares_routes
 from lint_rules.scope import Scope, Typed, merged
@@ -256,6 +256,24 @@ class Types:
                 self.held(k).get(name) for klass in classes for k in (klass, *klass.descendants)
             )
         return self._below[key]
+
+    def is_opened(self, owner: Typed, name: str) -> bool:
+        """Whether some class that ``owner`` can be hands out what it holds by the method ``name``.
+
+        What a caller gets by it was taken out of a wrapper, where there was one.
+        """
+        return any(
+            isinstance(value, Attr)
+            and value.value == Name(member.function.params[0].name)
+            and value.name in self.held(klass)
+            for klass in owner.possible
+            if (member := klass.own.get(name)) is not None
+            and member.function is not None
+            and member.function.params
+            for event in member.function.events
+            if isinstance(event, Return)
+            for value in (event.value.items if isinstance(event.value, Seq) else (event.value,))
+        )
 
     def held(self, klass: Klass) -> dict[str, Typed]:
         """The attributes of a class that hold backends, its parents' included."""

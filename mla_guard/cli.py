@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from mla_guard import __version__
 from mla_guard.completion import SHELLS, PrintCompletion
 from mla_guard.diagnostic import RULE_NAMES
+from mla_guard.server_cli import add_server
 
 if TYPE_CHECKING:
     from lint_rules.cache import Cache
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lint_rules.output import Format
     from lint_rules.run import FileFailure, Report
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -36,7 +37,7 @@ class _UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code; a bad option exits 2 as argparse does."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a file name need not be UTF-8
     verb: Callable[[argparse.Namespace], int] = arguments.verb
@@ -55,19 +56,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FINDINGS
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command line's options, verb by verb."""
+    top = argparse.ArgumentParser(
         prog="mla-guard",
         description="Checks that the attention backends of an engine keep their hooks' contract.",
     )
-    parser.add_argument("--version", action="version", version=f"mla-guard {__version__}")
-    parser.add_argument(
+    top.add_argument("--version", action="version", version=f"mla-guard {__version__}")
+    top.add_argument(
         "--print-completion",
         action=PrintCompletion,
         choices=SHELLS,
         help="print the script that completes this command in a shell",
     )
-    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+    verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
 
     check = verbs.add_parser("check", help="report breaches in directories, files or packages")
     check.add_argument(
@@ -151,7 +153,9 @@ def _parser() -> argparse.ArgumentParser:
     verify = verbs.add_parser("verify", help="import classes and verify their contracts")
     verify.add_argument("targets", nargs="+", metavar="MODULE:CLASS")
     verify.set_defaults(verb=_verify)
-    return parser
+
+    add_server(verbs)
+    return top
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -331,8 +335,8 @@ def _run_against(
     *,
     write: bool,
 ) -> Report:
+    from lint_rules.against import check_against
     from lint_rules.config import ConfigError
-    from mla_guard.baseline_cli import check_against
 
     try:
         return check_against(baseline, run, tuple(asked), config, write=write)

@@ -37,6 +37,7 @@ def test_ci_runs_the_first_two_commands_of_the_readme() -> None:
         ".venv/bin/ruff format --check",
         ".venv/bin/mypy",
         ".venv/bin/mla-guard check",
+        ".venv/bin/python -m tests.manual.build",
     ]
     browser = [
         ".venv/bin/pip install --quiet --editable '.[browser]'",

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from lint_rules.against import check_against
 from lint_rules.config import Config
 from lint_rules.run import check
 from mla_guard import HookContractError
-from mla_guard.baseline_cli import check_against
 from mla_guard.diagnostic import Diagnostic
 
 SECTIONS = (

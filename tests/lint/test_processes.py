@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -10,6 +11,7 @@ import pytest
 
 import lint_rules.crew
 import lint_rules.run
+import lint_rules.tree
 from lint_rules.cache import Cache
 from lint_rules.config import load_config
 from lint_rules.crew import Crew
@@ -33,6 +35,23 @@ def test_a_crew_and_halves_change_nothing(
     for _ in range(6):
         tree.edit()
         assert check([tmp_path], config, cache=cache) == check([tmp_path], config)
+
+
+def test_a_new_name_is_looked_for_where_every_row_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tree(tmp_path, Random(5))
+    (tmp_path / "engine" / "tools.py").write_text(
+        "class Tool:\n    pass\n\n\nclass Saw(Tool):\n    pass\n"
+    )
+    config = load_config([tmp_path])
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(lint_rules.crew, "_WORTH_BYTES", 0)
+    monkeypatch.setattr(lint_rules.tree, "GRANULARITY_NS", 0)
+    cache = Cache(tmp_path / ".cache")
+    check([tmp_path], config, cache=cache)
+    asking = replace(config, bases=("Tool",))
+    assert check([tmp_path], asking, cache=cache) == check([tmp_path], asking)
 
 
 def test_a_process_that_ends_early_is_an_error() -> None:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lint_rules.config import Config
-    from lint_rules.run import Report
+from lint_rules.baseline import hold, new_text, read_baseline, write_text
+from lint_rules.config import Config
+from lint_rules.report import Report
+from lint_rules.target import inside
 
 __all__ = ["check_against"]
 
@@ -28,11 +28,8 @@ def check_against(
 
     With ``write``, a baseline that does not exist is made to hold everything, and one that exists
     loses its stale lines; unless a file could not be checked, when nothing is known to be stale.
-    Raises :class:`lint_rules.config.ConfigError` for a file that cannot be read or written.
+    Raises :class:`ConfigError` for a file that cannot be read or written.
     """
-    from lint_rules.baseline import hold, new_text, read_baseline, write_text
-    from lint_rules.target import inside
-
     new = write and not os.path.lexists(baseline)
     known = None if new else read_baseline(baseline)
     # Lines hold warnings too, whatever is shown: else one would be stale today and needed tomorrow.
