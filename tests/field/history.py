@@ -3,7 +3,8 @@
     python -m tests.field.history sglang 0.5.9 0.5.23 [--case S001 ...]
 
 Checks every pinned release between the two as a whole. A finding is the same from one release to
-the next where path, code, symbol and the first words of its message are. With ``--case`` only the findings of those known faults are printed.
+the next where path, code, symbol and the first words of its message are. With ``--case`` only the
+findings of those known faults are printed.
 """
 
 from __future__ import annotations
