@@ -45,14 +45,16 @@ class Scan:
 
     ``family`` maps each name of a class that derives, by name, from a root to the files that
     define it; ``needles`` are names of attributes and functions that hold or return a backend.
-    ``stand_ins`` are the pairs of classes that stand in for each other.
+    ``stand_ins`` are the pairs of classes that stand in for each other, ``declared`` the files that
+    declare a class of each name, whatever it derives from.
     """
 
     family: dict[str, set[str]]
     needles: frozenset[str]
     defining: frozenset[str]
     using: frozenset[str]
-    stand_ins: tuple[tuple[str, str], ...] = ()
+    stand_ins: tuple[tuple[str, str], ...]
+    declared: dict[str, set[str]]
 
 
 def scan(
@@ -96,6 +98,7 @@ def scan(
         defining,
         frozenset((using | mentioning) - defining),
         tuple(dict.fromkeys(pairs)),
+        headers.declared,
     )
 
 

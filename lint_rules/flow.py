@@ -345,12 +345,17 @@ class Flow:
         Left out are those that a method stores too, that the class body or a property provides,
         and all of them where a base is unknown or ``__getattr__`` answers.
         """
+        return {a: c for a, c in self.partial.items() if a not in self.stored_later}
+
+    @cached_property
+    def partial(self) -> dict[str, Expr]:
+        """As :attr:`conditional`, with those that a method may store after construction."""
         members = self.klass.members
         if not self.klass.complete or "__getattr__" in members:
             return {}
         found: dict[str, Expr] = {}
         for attr in self.creations:
-            if attr in self.stored_later or attr in members:
+            if attr in members:
                 continue
             condition = self.condition_of(attr)
             if condition != TRUE and not implies(self.invariants, condition):

@@ -34,9 +34,9 @@ class _Rows(msgspec.Struct, array_like=True, gc=False):
 
 
 class _Facts(msgspec.Struct, array_like=True, gc=False):
-    """Encoded facts by path, with the key of the job that gave them."""
+    """Encoded facts by the key of the job that gave them."""
 
-    by_path: dict[str, tuple[bytes, msgspec.Raw]]
+    by_key: dict[bytes, msgspec.Raw]
 
 
 class Texts(Mapping[str, bytes]):
@@ -93,8 +93,9 @@ class Library:
         self._crew: Crew | None = None
         self._spare: Crew | None = None
         self._held: dict[str, int] = {}
-        self._kept: dict[str, tuple[bytes, msgspec.Raw]] = {}
-        self._rows_changed = self._facts_changed = False
+        self._known: dict[bytes, msgspec.Raw] | None = None
+        self._kept: dict[bytes, msgspec.Raw] = {}
+        self._rows_changed = False
         self.rows: dict[str, Row] = {}
         self.unreadable: dict[str, str] = {}
         kept = self._load("rows", _Rows) or _Rows(set(), {})
@@ -237,7 +238,9 @@ class Library:
 
         ``wanted`` says of each whether it is read whole, or cut down to what mentions ``words``.
         """
-        kept = (self._load("facts", _Facts) or _Facts({})).by_path
+        if self._known is None:
+            self._known = (self._load("facts", _Facts) or _Facts({})).by_key
+        known = self._known
         relevant = set(words)
         keys: dict[str, bytes] = {}
         todo: dict[str, Job] = {}
@@ -245,34 +248,35 @@ class Library:
             row = self.rows[path]
             job = Job(path, b"", None if defining else tuple(sorted(row.hits & relevant)))
             keys[path] = job.key(row.content)
-            found = kept.get(path)
-            if found is not None and found[0] == keys[path]:
-                self._kept[path] = found
-            else:
+            if keys[path] not in known:
                 todo[path] = job
-        self._facts_changed = bool(todo) or kept.keys() != keys.keys()
+        ready = {path: known[key] for path, key in keys.items() if path not in todo}
         decoder = msgspec.msgpack.Decoder(FileFacts)
         facts: dict[str, FileFacts] = {}
 
-        def decode_kept() -> None:
-            for path, (_, data) in self._kept.items():
+        def decode_known() -> None:
+            for path, data in ready.items():
+                self._kept[keys[path]] = data
                 facts[path] = decoder.decode(data)
 
-        for path, data in self._extracted(todo, decode_kept):
-            self._kept[path] = keys[path], msgspec.Raw(data)
+        size = sum(len(data) for data in ready.values())
+        for path, data in self._extracted(todo, size, decode_known):
+            self._kept[keys[path]] = msgspec.Raw(data)
             facts[path] = decoder.decode(data)
         self._close()
         return [facts[path] for path in sorted(wanted)]
 
     def _extracted(
-        self, jobs: Mapping[str, Job], meanwhile: Callable[[], None]
+        self, jobs: Mapping[str, Job], known: int, meanwhile: Callable[[], None]
     ) -> Iterator[tuple[str, bytes]]:
-        """The encoded facts of ``jobs``; ``meanwhile`` is called once, before the first of them."""
+        """The encoded facts of ``jobs``; ``meanwhile`` is called once, before the first of them.
+
+        It takes in ``known`` bytes.
+        """
         self._collect(jobs)
         ready = [msgspec.structs.replace(job, data=self.texts[p]) for p, job in jobs.items()]
-        # where much is kept, a process parses what is not while this one takes that in
-        kept = sum(len(data) for _, data in self._kept.values())
-        if not ready or not worth_a_crew(sum(len(job.data) for job in ready) + kept):
+        # where much is known, a process parses what is not while this one takes that in
+        if not ready or not worth_a_crew(sum(len(job.data) for job in ready) + known):
             meanwhile()
             yield from self._reader.extract(ready)
             return
@@ -298,7 +302,7 @@ class Library:
         """Keep what was found for the next check."""
         if self._cache is None:
             return
-        if self._facts_changed:
+        if self._known is not None and self._kept.keys() != self._known.keys():
             self._cache.write("facts", msgspec.msgpack.encode(_Facts(self._kept)))
         if self._rows_changed:
             rows = {path: self._lasting(row) for path, row in self.rows.items()}

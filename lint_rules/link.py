@@ -218,7 +218,8 @@ class Project:
     ``roots`` are the simple or dotted names of base classes; every class of such a name that some
     other class of the project derives from is the root of a family; below a second such class, a
     family of its own begins. Each of ``pairs`` names two classes that stand in for each other: a
-    family whose root is the first of them.
+    family whose root is the first of them. Classes of no family that backends read of are
+    ``described``, with the names under which they do.
     """
 
     def __init__(
@@ -255,6 +256,7 @@ class Project:
             self.functions[path] = {f.name: f for f in facts.functions}
         self._resolved: dict[tuple[str, str], list[Klass]] = {}
         self._link(roots)
+        self.described: dict[Klass, frozenset[str]] = {}
         self.stand_ins = [pair for names in pairs if (pair := self._stand_ins(*names))]
 
     def _stand_ins(self, *names: str) -> tuple[Klass, Klass] | None:

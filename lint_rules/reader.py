@@ -29,7 +29,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def key(self, content: bytes) -> bytes:
         """Names what the facts are made of, for a file whose bytes have the digest ``content``."""
         words = (b"whole",) if self.words is None else (b"words", *map(str.encode, self.words))
-        return digest(content, *words)
+        return digest(os.fsencode(self.path), content, *words)
 
 
 class Reader:

@@ -27,7 +27,8 @@ def fences(language: str) -> list[str]:
 
 def steps_of_ci() -> list[str]:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    return [line.removeprefix("step ") for line in lines if line.startswith("step ")]
+    found = (line.strip() for line in lines)
+    return [line.removeprefix("step ") for line in found if line.startswith("step ")]
 
 
 def test_ci_runs_the_first_two_commands_of_the_readme() -> None:

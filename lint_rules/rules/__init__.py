@@ -16,10 +16,13 @@ from lint_rules.rules import (
     sibling_call_mismatch,
     skipped_parent_init,
     stand_in_gap,
+    uneven_branches,
     unexposed_wrapper_attribute,
     unexposed_wrapper_hook,
     unguarded_attribute,
     unimplemented_hook,
+    unpaired_hook,
+    unset_in_some_mode,
     wrapper_route_drift,
 )
 from mla_guard.diagnostic import Diagnostic
@@ -35,6 +38,8 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA202": unguarded_attribute.check,
     "MLA203": partial_parent_init.check,
     "MLA204": borrowed_method.check,
+    "MLA205": unset_in_some_mode.check,
+    "MLA206": uneven_branches.check,
     "MLA301": unexposed_wrapper_hook.check,
     "MLA302": unexposed_wrapper_attribute.check,
     "MLA303": over_promising_delegation.check,
@@ -42,4 +47,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA305": unimplemented_hook.check,
     "MLA306": removed_hook.check,
     "MLA307": stand_in_gap.check,
+    "MLA308": unpaired_hook.check,
 }

@@ -31,6 +31,7 @@ class _Finding:
     condition: Expr
     reading: Reading
     contradiction: Expr | None
+    sibling: Reading | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +53,32 @@ def breaches(judge: Judge) -> Iterator[Breach]:
     found: dict[tuple[Klass, str], list[_Finding]] = {}
     for klass in judge.classes:
         flow = judge.flow(klass)
-        conditional = {
+        partial = {
             attr: condition
-            for attr, condition in flow.conditional.items()
+            for attr, condition in flow.partial.items()
             if condition != FALSE
             and not any(isinstance(atom, Opaque) for atom in atoms(condition))
             and not judge.view.written_outside(attr)
         }
-        for reading in flow.readings(_entries(judge, klass), conditional):
-            if reading.entry.name == "__init__" and klass.is_a(reading.owner):
-                continue
-            condition = conditional[reading.attr]
+        readings = [
+            reading
+            for reading in flow.readings(_entries(judge, klass), partial)
+            if reading.entry.name != "__init__" or not klass.is_a(reading.owner)
+        ]
+        for reading in readings:
+            condition = partial[reading.attr]
             if flow.guarded(reading, condition):
                 continue
-            contradiction = _contradiction(flow, reading, condition)
-            if contradiction is None and not _settled(flow, reading):
-                continue
+            kept = reading.attr in flow.conditional
+            contradiction = _contradiction(flow, reading, condition) if kept else None
+            sibling = None
+            if contradiction is None and not (kept and _settled(flow, reading)):
+                sibling = _sibling(flow, reading, condition, readings)
+                if sibling is None:
+                    continue
             owner = flow.creations[reading.attr][0].owner
             found.setdefault((owner, reading.attr), []).append(
-                _Finding(klass, reading.attr, condition, reading, contradiction)
+                _Finding(klass, reading.attr, condition, reading, contradiction, sibling)
             )
     for (owner, attr), findings in found.items():
         creations = [c for f in findings for c in judge.flow(f.klass).creations[attr]]
@@ -82,6 +90,27 @@ def _entries(judge: Judge, klass: Klass) -> list[Member]:
     """The hooks, and the constructor for the sake of the objects that it hands ``self`` to."""
     init = klass.method("__init__")
     return [*judge.hooks(klass), *([init] if init is not None else ())]
+
+
+def _sibling(
+    flow: Flow, reading: Reading, condition: Expr, readings: list[Reading]
+) -> Reading | None:
+    """A reading in another branch of the same method that asks what this one does not ask."""
+    needed = set(atoms(condition))
+    path = {flow.normal(part) for part in reading.path}
+    if any(atom in needed for part in path for atom in atoms(part)):
+        return None
+    for other in readings:
+        if other.attr != reading.attr or other.function is not reading.function:
+            continue
+        asked = [flow.normal(part) for part in other.path]
+        if (
+            any(negation(part) in path for part in asked)
+            and any(atom in needed for part in asked for atom in atoms(part))
+            and flow.guarded(other, condition)
+        ):
+            return other
+    return None
 
 
 def _settled(flow: Flow, reading: Reading) -> bool:
@@ -163,6 +192,9 @@ def _diagnose(judge: Judge, owner: Klass, attr: str, findings: list[_Finding]) -
             f"{first.reading.owner.name}.{first.reading.function.name} reads it",
         ),
     ]  # fmt: skip
+    if first.sibling is not None:
+        at = (first.sibling.owner.path, first.sibling.line)
+        related.append(judge.places.related(*at, attr, f"here it is asked whether {condition}"))
     for other in findings[1:]:
         place = judge.places.member(_outermost(other.reading))
         message = f"{other.klass.name} reaches it through {_outermost(other.reading).symbol}"
@@ -186,7 +218,11 @@ def _diagnose(judge: Judge, owner: Klass, attr: str, findings: list[_Finding]) -
         if len(first.reading.chain) == 1
         else judge.places.member(entry)
     )
-    what = "in a branch that implies that it is absent" if first.contradiction else "unguarded"
+    what = "unguarded"
+    if first.contradiction is not None:
+        what = "in a branch that implies that it is absent"
+    elif first.sibling is not None:
+        what = "without what another branch asks"
     return Diagnostic(
         "MLA202",
         "error",

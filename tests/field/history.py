@@ -3,8 +3,8 @@
     python -m tests.field.history sglang 0.5.9 0.5.23 [--case S001 ...]
 
 Checks every pinned release between the two as a whole. A finding is the same from one release to
-the next where path, code, symbol and the first words of its message are: what is wrong and of what,
-up to the first comma or colon. With ``--case`` only the findings of those known faults are printed.
+the next where path, code, symbol and the first words of its message are. With ``--case`` only the
+findings of those known faults are printed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from lint_rules.run import check
 from tests.field.cases import Finding, cases, package_of, relative
 from tests.field.wheels import pins
 
-__all__ = ["history", "main"]
-
-_FIRST_WORDS = re.compile(r"[^,:]+")
+__all__ = ["history", "main", "subject"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,10 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def subject(message: str) -> str:
+    """What is wrong and of what: the words of a finding up to the first comma or colon."""
+    return re.split("[,:]", message, maxsplit=1)[0]
+
+
 def history(
     engine: str, releases: Sequence[str]
 ) -> dict[tuple[str, str, str, str], dict[str, Finding]]:
-    """Path, code, symbol and first words of each finding to the releases that have it, in order."""
+    """Path, code, symbol and subject of each finding to the releases that have it, in order."""
     found: dict[tuple[str, str, str, str], dict[str, Finding]] = {}
     for release in releases:
         print(f"checking {engine} {release}", file=sys.stderr)
@@ -60,8 +63,9 @@ def history(
         report = check([sources], Config(src=(sources,), root=sources))
         for diagnostic in report.diagnostics:
             finding = relative(diagnostic.as_json(), sources)
-            [about] = _FIRST_WORDS.findall(diagnostic.message)[:1]
-            key = (finding["path"], diagnostic.code, diagnostic.symbol, about)
+            key = (
+                finding["path"], diagnostic.code, diagnostic.symbol, subject(diagnostic.message)
+            )  # fmt: skip
             found.setdefault(key, {})[release] = finding
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.field.cases import NEWEST, cases
+from tests.field.cases import NEWEST, Finding, cases
+from tests.field.history import subject
 from tests.field.labels import Label, compare, labels
 from tests.field.wheels import pins
 
@@ -29,3 +30,28 @@ def test_a_finding_without_a_label_and_a_label_without_a_finding_are_told() -> N
     assert used == [known[0]]
     assert unlabelled == [finding("fresh")]
     assert stale == [known[1]]
+
+
+def test_a_fault_is_shown_by_a_fitting_rule_there_or_at_a_caller_that_names_it() -> None:
+    [case] = [c for c in cases() if c.id == "S024"]
+    [hook] = case.words
+
+    def finding(code: str, path: str, symbol: str, *reasons: str) -> Finding:
+        return {
+            "code": code, "path": path, "symbol": symbol, "message": f"calls {hook}",
+            "reasons": reasons, "related": [],
+        }  # fmt: skip
+
+    caller = ("caller.py", "run")
+    assert case.is_shown_by(finding("MLA305", *caller, f"not implemented by {case.symbol}, B"))
+    assert case.is_shown_by(finding("MLA301", case.path, case.symbol))
+    assert not case.is_shown_by(finding("MLA305", *caller, f"not implemented by {case.symbol}2"))
+    assert not case.is_shown_by(finding("MLA101", case.path, case.symbol))
+
+
+def test_two_findings_of_one_symbol_are_told_apart_by_what_they_are_about() -> None:
+    read = "A.plan reads cache unguarded: AttributeError if not (x, y)"
+    contradicted = "A.plan reads cache in a branch that implies that it is absent: AttributeError"
+    assert subject(read) == "A.plan reads cache unguarded"
+    assert subject(contradicted) == "A.plan reads cache in a branch that implies that it is absent"
+    assert subject("W does not pass on plan, which callers probe") == "W does not pass on plan"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lint_rules.cache import Cache
 from lint_rules.config import Config
 from lint_rules.fix import diff, fix, write
 from lint_rules.run import check
@@ -62,14 +63,14 @@ def test_a_release_is_repaired(
     release: str, symbol: tuple[str, str], shown: str, tmp_path: Path
 ) -> None:
     shutil.copytree(unpacked("sglang", release) / "sglang", tmp_path / "sglang")
-    config = Config(src=(tmp_path,), root=tmp_path)
-    before = {key(d) for d in check([tmp_path], config).diagnostics}
-    fixed = fix([tmp_path], config)
+    config, cache = Config(src=(tmp_path,), root=tmp_path), Cache(tmp_path / ".cache")
+    before = {key(d) for d in check([tmp_path], config, cache=cache).diagnostics}
+    fixed = fix([tmp_path], config, cache=cache)
     assert symbol in {(d.code, d.symbol) for d in fixed.repaired}
     assert shown in diff(fixed, tmp_path)
     write(fixed)
-    after = {key(d) for d in check([tmp_path], config).diagnostics}
+    after = {key(d) for d in check([tmp_path], config, cache=cache).diagnostics}
     assert after <= before - {key(d) for d in fixed.repaired}
     for path in fixed.after:
         ast.parse(Path(path).read_bytes())
-    assert fix([tmp_path], config).after == {}
+    assert fix([tmp_path], config, cache=cache).after == {}

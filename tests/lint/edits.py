@@ -32,6 +32,7 @@ class PagesMixin:
 class Paged(PagesMixin, AttentionBackend):
     def __init__(self, runner, skip=False):
         self.runner = runner
+        self.scale = runner.config.scale
         if not skip:
             self.table = runner.table
 
@@ -97,11 +98,13 @@ def make_backend(runner) -> AttentionBackend:
     return Fast(runner)
 """,
     "engine/runner.py": """\
+from engine.config import Config
 from engine.factory import make_backend
 
 
 class Runner:
-    def __init__(self):
+    def __init__(self, config: Config):
+        self.config = config
         self.attn_backend = make_backend(self)
 
     def step(self, batch):
@@ -115,11 +118,34 @@ def apply(context, q):
     context.attn_backend.reset()
     return context.attn_backend.run(q, q, q, save=False)  # mla-guard: ignore[MLA102] meant
 """,
+    "engine/config.py": """\
+class Arch:
+    MLA = 1
+    MHA = 2
+
+
+class Config:
+    def __init__(self, name):
+        self.load(name)
+
+    def load(self, name):
+        if name == "old":
+            self.arch = Arch.MLA
+            self.scale = 1.0
+        elif name == "new":
+            self.arch = Arch.MLA
+            self.scale = 0.5
+        elif name == "newest":
+            self.arch = Arch.MLA
+        else:
+            self.arch = Arch.MHA
+""",
     "engine/tools.py": "def add(a, b):\n    return a + b\n",
 }
 WORDS = (
     "plan", "run", "reset", "helper", "extra", "table", "batch", "flag", "save", "skip", "Fast",
     "Slow", "Paged", "PagesMixin", "Hybrid", "attn_backend", "make_backend", "full", "pages",
+    "scale", "config", "Config", "Arch",
 )  # fmt: skip
 CLASS = re.compile(r"^class \w+.*?:\n(?:(?: .*)?\n)+", re.MULTILINE)
 PARAMETER = re.compile(r", \w+(?:=\w+)?(?=[,)])")

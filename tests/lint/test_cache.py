@@ -99,6 +99,32 @@ def test_what_is_kept_is_not_found_out_again(
     assert changed != first
 
 
+def test_a_configuration_that_backends_read_is_read_again_when_it_is_edited(
+    engine: Path, tmp_path: Path
+) -> None:
+    def lines(report: Report) -> list[int]:
+        return [d.place.line for d in report.diagnostics if d.code == "MLA206"]
+
+    cache = Cache(tmp_path / "cache")
+    config, fast = engine / "engine" / "config.py", engine / "engine" / "fast.py"
+    cold = result(engine)
+    assert lines(cold) == [18]
+    assert result(engine, cache) == cold
+    assert result(engine, cache) == cold
+    text = config.read_text()
+    for where, new, expected in (
+        (fast, fast.read_text() + "\n", [18]),
+        (config, "\n" + text, [19]),
+        (config, text.replace("self.scale = 0.5", "pass"), []),
+        (config, text.replace("self.scale = 1.0", "pass"), []),
+        (config, text, [18]),
+    ):
+        where.write_text(new)
+        warm = result(engine, cache)
+        assert warm == result(engine)
+        assert lines(warm) == expected
+
+
 def test_a_report_survives_its_way_through_json(engine: Path) -> None:
     report = result(engine)
     full = Diagnostic("MLA101", "error", "m", Place("p", 1, 2), "s", (Related(Place("q", 3), "r"),))

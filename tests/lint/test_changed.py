@@ -53,15 +53,18 @@ def repository(engine: Path) -> Path:
 
 
 FAST = ["fast.py:6 MLA203", "fast.py:9 MLA101"]
+CONFIG = "config.py:18 MLA206"
 SLOW = ["hybrid.py:14 MLA102", "slow.py:5 MLA101"]
 
 
 def test_a_file_is_reported_with_what_points_at_it(engine: Path, found: Found) -> None:
-    assert found() == [*FAST, "hybrid.py:10 MLA102", SLOW[0], "layer.py:3 MLA001", SLOW[1]]
+    hybrid = ["hybrid.py:10 MLA102", SLOW[0]]
+    assert found() == [CONFIG, *FAST, *hybrid, "layer.py:3 MLA001", SLOW[1]]
     assert found("engine/fast.py") == [*FAST, "hybrid.py:10 MLA102"]
     assert found("engine/slow.py") == SLOW
-    # the overrides that a base is broken by stand in other files
-    assert found("engine/pages.py") == [*FAST, SLOW[1]]
+    # the overrides that a base is broken by stand in other files, and what it reads
+    assert found("engine/pages.py") == [CONFIG, *FAST, SLOW[1]]
+    assert found("engine/config.py") == [CONFIG]
     assert found("engine/tools.py") == []
     assert found("engine/tools.py", "engine/layer.py") == ["layer.py:3 MLA001"]
 
@@ -74,7 +77,7 @@ def test_changed_since_a_revision(repository: Path, found: Found) -> None:
         "from engine.base import AttentionBackend\n\n\nclass New(AttentionBackend):\n"
         "    def plan(self, other):\n        pass\n"
     )
-    expected = [*FAST, "new.py:5 MLA101", SLOW[1]]
+    expected = [CONFIG, *FAST, "new.py:5 MLA101", SLOW[1]]
     assert [f for f in found("--changed-since", "HEAD") if "MLA102" not in f] == expected
     assert found("--changed-since", "HEAD", "engine/tools.py") == []
     git(repository, "add", ".")
@@ -151,7 +154,7 @@ def test_watching_says_what_a_cold_check_says(
 def test_gitignore_is_honoured(repository: Path, found: Found) -> None:
     whole = found()
     (repository / ".gitignore").write_text("/engine/slow.py\n*.so\n# comment\n")
-    assert found() == [*FAST, "hybrid.py:10 MLA102", "layer.py:3 MLA001"]
+    assert found() == [CONFIG, *FAST, "hybrid.py:10 MLA102", "layer.py:3 MLA001"]
     # what is named is read all the same
     assert "slow.py:5 MLA101" in found("engine/slow.py")
     (repository / "engine" / ".gitignore").write_text("!slow.py\n")
@@ -166,6 +169,6 @@ def test_gitignore_of_a_folder_above(repository: Path, found: Found) -> None:
     config = load_config([repository / "engine"])
     (repository / ".gitignore").write_text("fast.py\n")
     report = check([repository / "engine"], config)
-    assert report.files == 8
+    assert report.files == 9
     (repository / ".git" / "info" / "exclude").write_text("slow.py\n")
-    assert check([repository / "engine"], config).files == 7
+    assert check([repository / "engine"], config).files == 8

@@ -17,6 +17,9 @@ AttentionBackend  engine/base.py:6
 define it
   forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): required; 9 of 10 classes \
 define it
+  plan_for_graph(forward_batch): has a default; 0 of 10 classes define it
+  plan_outside_graph(forward_batch): has a default; 5 of 10 classes define it
+  plan_in_graph(forward_batch): has a default; 5 of 10 classes define it
   init_cuda_graph_state(max_bs): required; 8 of 10 classes define it
   commit_draft(accepted): required; 6 of 10 classes define it
   forward(q, k, v, layer, forward_batch, save_kv_cache=...): has a default; 0 of 10 classes \
@@ -26,59 +29,67 @@ init_mha_chunk_metadata(forward_batch): not declared, but asked for; 5 of 10 cla
   replay_cuda_graph(bs, seq_lens): not declared, but asked for; 6 of 10 classes define it
 """
 WRAPPER = """\
-TwoBatchBackend < AttentionBackend  engine/wrappers.py:73
-  init_forward_metadata(forward_batch): delegated  engine/wrappers.py:80
-  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:96
-  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  engine/wrappers.py:99
-  init_cuda_graph_state(max_bs): delegated  engine/wrappers.py:85
-  commit_draft(accepted): delegated  engine/wrappers.py:93
+TwoBatchBackend < AttentionBackend  engine/wrappers.py:87
+  init_forward_metadata(forward_batch): delegated  engine/wrappers.py:94
+  forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  \
+engine/wrappers.py:116
+  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): delegated  \
+engine/wrappers.py:119
+  plan_for_graph(forward_batch): inherited from AttentionBackend  engine/base.py:19
+  plan_outside_graph(forward_batch): delegated  engine/wrappers.py:99
+  plan_in_graph(forward_batch): delegated  engine/wrappers.py:102
+  init_cuda_graph_state(max_bs): delegated  engine/wrappers.py:105
+  commit_draft(accepted): delegated  engine/wrappers.py:113
   forward(q, k, v, layer, forward_batch, save_kv_cache=...): inherited from AttentionBackend  \
-engine/base.py:27
+engine/base.py:38
   init_mha_chunk_metadata: absent
-  replay_cuda_graph(bs, seq_lens): delegated  engine/wrappers.py:90
+  replay_cuda_graph(bs, seq_lens): delegated  engine/wrappers.py:110
 """
 MATRIX = """\
-                       1  2  3  4  5  6  7  8
-FlashInferMLABackend   I  I  I  I  I  i  I  I
-FlashMLABackend        i  I  i  I  i  i  i  i
-HipMLABackend          I  I  I  I  I  i  .  I
-HybridLinearBackend    d  d  d  d  d  i  d  d
-PhaseBackend           d  d  d  d  d  i  d  .
-SlidingWindowBackend   d  d  d  d  d  i  d  d
-TRTLLMMLABackend       i  I  I  i  i  i  D  i
-TokenspeedMLABackend   i  i  I  i  i  i  i  i
-TritonBackend          I  I  I  I  r  i  .  I
-TwoBatchBackend        d  d  d  d  d  i  .  d
+                       1  2  3  4  5  6  7  8  9 10 11
+FlashInferMLABackend   I  I  I  i  I  I  I  I  i  I  I
+FlashMLABackend        i  I  i  i  i  i  I  i  i  i  i
+HipMLABackend          I  I  I  i  i  i  I  I  i  .  I
+HybridLinearBackend    d  d  d  i  d  d  d  d  i  d  d
+PhaseBackend           d  d  d  i  d  d  d  d  i  d  .
+SlidingWindowBackend   d  d  d  i  d  d  d  d  i  d  d
+TRTLLMMLABackend       i  I  I  i  i  i  i  i  i  D  i
+TokenspeedMLABackend   i  i  I  i  i  i  i  i  i  i  i
+TritonBackend          I  I  I  i  i  i  I  r  i  .  I
+TwoBatchBackend        d  d  d  i  d  d  d  d  i  .  d
 
 I implements  D drifts  i inherits  d delegates  r raises only  . absent
 
   1  init_forward_metadata
   2  forward_decode
   3  forward_extend
-  4  init_cuda_graph_state
-  5  commit_draft
-  6  forward
-  7  init_mha_chunk_metadata
+  4  plan_for_graph
+  5  plan_outside_graph
+  6  plan_in_graph
+  7  init_cuda_graph_state
+  8  commit_draft
+  9  forward
+ 10  init_mha_chunk_metadata
 
-                                                      1  2  3  4  5  6  7
-PhaseBackend.prefill_backend > FlashInferMLABackend   I  -  I  I  -  b  I
-PhaseBackend.prefill_backend > FlashMLABackend        i  -  i  I  -  b  i
-PhaseBackend.prefill_backend > HipMLABackend          I  -  I  I  -  b  .
-PhaseBackend.prefill_backend > TokenspeedMLABackend   i  -  I  i  -  b  i
-PhaseBackend.prefill_backend > TritonBackend          I  -  I  I  -  b  .
-PhaseBackend.prefill_backend > TRTLLMMLABackend       i  -  I  i  -  b  I
-PhaseBackend.prefill_backend > HybridLinearBackend    I  -  I  I  -  b  I
-PhaseBackend.prefill_backend > SlidingWindowBackend   I  -  I  I  -  b  I
-PhaseBackend.prefill_backend > TwoBatchBackend        I  -  I  I  -  b  .
-PhaseBackend.decode_backend > FlashInferMLABackend    I  I  -  I  I  b  -
-PhaseBackend.decode_backend > FlashMLABackend         i  I  -  I  i  b  -
-PhaseBackend.decode_backend > HipMLABackend           I  I  -  I  I  b  -
-PhaseBackend.decode_backend > TokenspeedMLABackend    i  i  -  i  i  b  -
-PhaseBackend.decode_backend > TritonBackend           I  I  -  I  r  b  -
-PhaseBackend.decode_backend > TRTLLMMLABackend        i  I  -  i  i  b  -
-PhaseBackend.decode_backend > HybridLinearBackend     I  I  -  I  I  b  -
-PhaseBackend.decode_backend > SlidingWindowBackend    I  I  -  I  I  b  -
-PhaseBackend.decode_backend > TwoBatchBackend         I  I  -  I  I  b  -
+                                                      1  2  3  4  5  6  7  8  9 10
+PhaseBackend.prefill_backend > FlashInferMLABackend   I  -  I  b  -  -  I  -  b  I
+PhaseBackend.prefill_backend > FlashMLABackend        i  -  i  b  -  -  I  -  b  i
+PhaseBackend.prefill_backend > HipMLABackend          I  -  I  b  -  -  I  -  b  .
+PhaseBackend.prefill_backend > TokenspeedMLABackend   i  -  I  b  -  -  i  -  b  i
+PhaseBackend.prefill_backend > TritonBackend          I  -  I  b  -  -  I  -  b  .
+PhaseBackend.prefill_backend > TRTLLMMLABackend       i  -  I  b  -  -  i  -  b  I
+PhaseBackend.prefill_backend > HybridLinearBackend    I  -  I  b  -  -  I  -  b  I
+PhaseBackend.prefill_backend > SlidingWindowBackend   I  -  I  b  -  -  I  -  b  I
+PhaseBackend.prefill_backend > TwoBatchBackend        I  -  I  b  -  -  I  -  b  .
+PhaseBackend.decode_backend > FlashInferMLABackend    I  I  -  b  I  I  I  I  b  -
+PhaseBackend.decode_backend > FlashMLABackend         i  I  -  b  i  i  I  i  b  -
+PhaseBackend.decode_backend > HipMLABackend           I  I  -  b  i  i  I  I  b  -
+PhaseBackend.decode_backend > TokenspeedMLABackend    i  i  -  b  i  i  i  i  b  -
+PhaseBackend.decode_backend > TritonBackend           I  I  -  b  i  i  I  r  b  -
+PhaseBackend.decode_backend > TRTLLMMLABackend        i  I  -  b  i  i  i  i  b  -
+PhaseBackend.decode_backend > HybridLinearBackend     I  I  -  b  I  I  I  I  b  -
+PhaseBackend.decode_backend > SlidingWindowBackend    I  I  -  b  I  I  I  I  b  -
+PhaseBackend.decode_backend > TwoBatchBackend         I  I  -  b  I  I  I  I  b  -
 
 I reaches an implementation there  i reaches an inherited one  r reaches one that only raises
 . reaches nothing  - not routed to this child  s the wrapper's own  b the base's  ? no route
@@ -112,7 +123,7 @@ def test_a_backend_shows_where_each_hook_comes_from(capsys: pytest.CaptureFixtur
 
 def test_the_matrix_has_a_row_for_each_backend(capsys: pytest.CaptureFixture[str]) -> None:
     hooks, _, rows = printed(capsys, "--matrix").partition("\n\n")
-    assert [line.split()[0] for line in hooks.splitlines()] == list("12345678")
+    assert [line.split()[0] for line in hooks.splitlines()] == [str(n) for n in range(1, 12)]
     assert rows == MATRIX
 
 

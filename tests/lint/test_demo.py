@@ -29,8 +29,9 @@ def findings(engine: Path) -> list[Diagnostic]:
 def test_each_fault_is_found_once_and_reached() -> None:
     found = findings(ENGINE)
     assert sorted(d.code for d in found) == FAULTS
-    # a base class may raise on purpose, so that MLA305 is never more than a warning
-    assert [d.code for d in found if d.severity == "warning"] == ["MLA305"]
+    # what a caller sends, or which backend is configured, is not known: warnings at most
+    latent = ["MLA205", "MLA305", "MLA308"]
+    assert sorted(d.code for d in found if d.severity == "warning") == latent
 
 
 def test_each_finding_stands_where_the_fault_is() -> None:
@@ -44,6 +45,8 @@ def test_each_finding_stands_where_the_fault_is() -> None:
         "MLA202": ("trtllm_mla.py", "TRTLLMMLABackend.init_mha_chunk_metadata"),
         "MLA203": ("tokenspeed_mla.py", "TokenspeedMLABackend.__init__"),
         "MLA204": ("hip_mla.py", "HipMLABackend.replay_cuda_graph"),
+        "MLA205": ("hip_mla.py", "HipMLABackend.init_forward_metadata"),
+        "MLA206": ("model_config.py", "ModelConfig.__init__"),
         "MLA301": ("wrappers.py", "TwoBatchBackend"),
         "MLA302": ("wrappers.py", "TwoBatchBackend"),
         "MLA303": ("wrappers.py", "SlidingWindowBackend.init_mha_chunk_metadata"),
@@ -51,6 +54,7 @@ def test_each_finding_stands_where_the_fault_is() -> None:
         "MLA305": ("spec_worker.py", "BaseSpecWorker.commit"),
         "MLA306": ("forward_rope.py", "FusedRopeForward.forward_fused"),
         "MLA307": ("algorithm.py", "PluginAlgorithm"),
+        "MLA308": ("model_runner.py", "ModelRunner.record"),
     }
 
 
@@ -88,7 +92,7 @@ def test_the_verb_prints_every_finding_and_exits_0(
     assert output.err == ""
     assert output.out.startswith(f"{DESCRIPTION}\n\nengine/")
     assert output.out.endswith(
-        "\nFound 14 errors, 1 warning in 13 backend classes (17 files). "
+        "\nFound 15 errors, 3 warnings in 13 backend classes (18 files). "
         "6 may be repairable with --fix.\n"
     )
     for finding in findings(engine):

@@ -16,6 +16,17 @@ class AttentionBackend(ABC):
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         """Attention of many new tokens per request."""
 
+    def plan_for_graph(self, forward_batch):
+        """Plan for a captured graph: what stands outside of it, then what is recorded."""
+        self.plan_outside_graph(forward_batch)
+        self.plan_in_graph(forward_batch)
+
+    def plan_outside_graph(self, forward_batch):
+        """Nothing by default."""
+
+    def plan_in_graph(self, forward_batch):
+        """Nothing by default."""
+
     def init_cuda_graph_state(self, max_bs):
         """Allocate what a captured graph reads."""
         raise NotImplementedError

@@ -21,6 +21,7 @@ class FlashInferMLABackend(AttentionBackend):
         super().__init__()
         self.device = model_runner.device
         self.max_context_len = model_runner.model_config.context_len
+        self.scaling = model_runner.model_config.scaling
         self.skip_prefill = skip_prefill
         self.enable_chunk_kv = (
             not skip_prefill and not get_global_server_args().disable_chunked_prefix_cache
@@ -37,6 +38,12 @@ class FlashInferMLABackend(AttentionBackend):
     def init_mha_chunk_metadata(self, forward_batch, disable_flashinfer_ragged=False):
         self.mha_chunk_kv_cache.update(forward_batch, disable_flashinfer_ragged)
 
+    def plan_outside_graph(self, forward_batch):
+        self.raw_lens = forward_batch.seq_lens
+
+    def plan_in_graph(self, forward_batch):
+        self.graph_lens = self.raw_lens.cumsum(0)
+
     def init_cuda_graph_state(self, max_bs):
         self.cuda_graph_kv_indptr = torch.zeros(max_bs + 1, dtype=torch.int32, device=self.device)
 
@@ -47,7 +54,7 @@ class FlashInferMLABackend(AttentionBackend):
         self.accepted = accepted
 
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return self.decode_wrapper.run(q, forward_batch.kv_buffer(layer.layer_id))
+        return self.decode_wrapper.run(q * self.scaling, forward_batch.kv_buffer(layer.layer_id))
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return ragged_prefill(q, k, v, forward_batch.seq_lens)

@@ -19,6 +19,12 @@ class HybridLinearBackend(AttentionBackend):
         if inner is not None:
             inner(forward_batch, disable_flashinfer_ragged=disable_flashinfer_ragged)
 
+    def plan_outside_graph(self, forward_batch):
+        self.full_attn_backend.plan_outside_graph(forward_batch)
+
+    def plan_in_graph(self, forward_batch):
+        self.full_attn_backend.plan_in_graph(forward_batch)
+
     def init_cuda_graph_state(self, max_bs):
         self.full_attn_backend.init_cuda_graph_state(max_bs)
 
@@ -49,6 +55,14 @@ class SlidingWindowBackend(AttentionBackend):
 
     def init_mha_chunk_metadata(self, forward_batch):
         self.window_backend.init_mha_chunk_metadata(forward_batch)
+
+    def plan_outside_graph(self, forward_batch):
+        self.full_backend.plan_outside_graph(forward_batch)
+        self.window_backend.plan_outside_graph(forward_batch)
+
+    def plan_in_graph(self, forward_batch):
+        self.full_backend.plan_in_graph(forward_batch)
+        self.window_backend.plan_in_graph(forward_batch)
 
     def init_cuda_graph_state(self, max_bs):
         self.full_backend.init_cuda_graph_state(max_bs)
@@ -82,6 +96,12 @@ class TwoBatchBackend(AttentionBackend):
         for child, half in zip(self.children, forward_batch.halves):
             child.init_forward_metadata(half)
 
+    def plan_outside_graph(self, forward_batch):
+        self.primary.plan_outside_graph(forward_batch)
+
+    def plan_in_graph(self, forward_batch):
+        self.primary.plan_in_graph(forward_batch)
+
     def init_cuda_graph_state(self, max_bs):
         self.primary.init_cuda_graph_state(max_bs)
         for child in self.children:
@@ -107,6 +127,9 @@ class PhaseBackend(AttentionBackend):
         "init_forward_metadata": {"prefill": "prefill_backend", "decode": "decode_backend"},
         "init_mha_chunk_metadata": "prefill_backend",
         "init_cuda_graph_state": ("prefill_backend", "decode_backend"),
+        "plan_for_graph": "base",
+        "plan_outside_graph": "decode_backend",
+        "plan_in_graph": "decode_backend",
         "commit_draft": "decode_backend",
         "forward": "base",
         "forward_decode": "decode_backend",
@@ -127,6 +150,12 @@ class PhaseBackend(AttentionBackend):
         inner = getattr(self.prefill_backend, "init_mha_chunk_metadata", None)
         if inner is not None:
             inner(forward_batch)
+
+    def plan_outside_graph(self, forward_batch):
+        self.decode_backend.plan_outside_graph(forward_batch)
+
+    def plan_in_graph(self, forward_batch):
+        self.decode_backend.plan_in_graph(forward_batch)
 
     def init_cuda_graph_state(self, max_bs):
         self.prefill_backend.init_cuda_graph_state(max_bs)
