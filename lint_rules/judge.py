@@ -32,6 +32,7 @@ class Judge:
         self, project: Project, backend_roots: list[Klass], sources: Mapping[str, bytes]
     ) -> None:
         self.project = project
+        self.sources = sources
         self.view = View(project, backend_roots)
         self.places = Places(sources)
         self._flows: dict[Klass, Flow] = {}

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from lint_rules.terminal import PLAIN, Style, styled
-from mla_guard.diagnostic import Diagnostic, Place
+from mla_guard.diagnostic import REPAIRABLE, Diagnostic, Place
 
 if TYPE_CHECKING:
     from lint_rules.run import FileFailure
 
-__all__ = ["FORMATS", "Format", "render", "shown", "summary"]
+__all__ = ["FORMATS", "Format", "counted", "render", "shown", "summary"]
 
 Format = Literal["text", "concise", "json", "github", "gitlab", "junit", "sarif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -56,13 +56,17 @@ def summary(findings: Sequence[Diagnostic], classes: int, files: int, held: int 
     """The last line: how many findings, in what, and how many a baseline holds back."""
     errors = sum(finding.severity == "error" for finding in findings)
     counts = [(errors, "error"), (len(findings) - errors, "warning")]
-    found = ", ".join(_count(n, noun) for n, noun in counts if n)
+    found = ", ".join(counted(n, noun) for n, noun in counts if n)
     verdict = f"Found {found}" if found else "No findings"
     more = f"; {held} held back by the baseline" if held else ""
-    return f"{verdict} in {_count(classes, 'backend class')} ({_count(files, 'file')}){more}."
+    repairable = sum(finding.code in REPAIRABLE for finding in findings)
+    hint = f" {repairable} may be repairable with --fix." if repairable else ""
+    looked_at = f"{counted(classes, 'backend class')} ({counted(files, 'file')})"
+    return f"{verdict} in {looked_at}{more}.{hint}"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``, ``3 classes``."""
     plural = noun + ("es" if noun.endswith("s") else "s")
     return f"{number} {noun if number == 1 else plural}"
 

@@ -25,7 +25,15 @@ from lint_rules.suppression import apply_ignores
 from lint_rules.target import inside
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
-__all__ = ["FileFailure", "Report", "TreeChanged", "check", "judged", "read_project"]
+__all__ = [
+    "FileFailure",
+    "Report",
+    "Reported",
+    "TreeChanged",
+    "check",
+    "judged",
+    "read_project",
+]
 
 _MOST_ATTEMPTS = 4
 _WORTH_HALVING = 60
@@ -113,16 +121,22 @@ def judged(
     targets: Sequence[Path],
     config: Config,
     *,
+    changed: Collection[Path] | None = None,
+    unsaved: Mapping[str, bytes] = MappingProxyType({}),
     progress: Callable[[str], None] | None = None,
+    cache: Cache | None = None,
 ) -> tuple[Judge, Report]:
-    """A check without a cache, and the linked project that it judged.
+    """A check as :func:`check` makes it, and the linked project that it judged.
 
-    Raises :class:`TreeChanged` as :func:`check`, but at the first edit.
+    Finished reports are neither used nor kept. Raises :class:`TreeChanged` at the first edit.
     """
-    asked = Asked(targets, config, None)
-    with Library(asked.listing, None, asked.clock_ns) as library:
+    asked = Asked(targets, config, changed)
+    with Library(asked.listing, cache, asked.clock_ns, unsaved) as library:
         loaded, judge = read_project(library, config, progress=progress)
-        return judge, _report(asked, library, loaded, judge, progress)
+        report = _report(asked, library, loaded, judge, progress)
+        if not (asked.listing.failures or library.unreadable):
+            library.save()
+        return judge, report
 
 
 def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | None) -> Report:
@@ -143,7 +157,7 @@ def _report(
     findings = dict.fromkeys(_findings(judge, [c for c in RULES if config.selects(c)]))
     marked = sorted(path for path, row in library.rows.items() if row.marked)
     kept = apply_ignores(findings, ((path, library.texts[path]) for path in marked), config.selects)
-    reported = _Reported(asked.targets, asked.changed)
+    reported = Reported(asked.targets, asked.changed)
     kept = [
         f
         for f in kept
@@ -178,7 +192,7 @@ def _findings(judge: Judge, codes: Sequence[str]) -> list[Diagnostic]:
     return mine + theirs
 
 
-class _Reported:
+class Reported:
     """What is reported on: folders, and files that stand for changes."""
 
     def __init__(self, targets: Sequence[Path], changed: Collection[Path] | None) -> None:

@@ -18,21 +18,27 @@ from typing import TYPE_CHECKING
 from mla_guard import __version__
 from mla_guard.completion import SHELLS, PrintCompletion
 from mla_guard.diagnostic import RULE_NAMES
+from mla_guard.results import (
+    CLEAN,
+    FAILED,
+    FINDINGS,
+    UsageError,
+    refuse_nothing,
+    write_failures,
+    write_report,
+    write_unresolved,
+)
 from mla_guard.server_cli import add_server
 
 if TYPE_CHECKING:
     from lint_rules.cache import Cache
     from lint_rules.config import Config
     from lint_rules.output import Format
-    from lint_rules.run import FileFailure, Report
+    from lint_rules.run import Report
 
 __all__ = ["main", "parser"]
 
-CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
-
-
-class _UsageError(Exception):
-    """What was asked cannot be done; the message is what the user reads."""
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = verb(arguments)
         sys.stdout.flush()
         return code
-    except _UsageError as error:
+    except UsageError as error:
         print(f"mla-guard: error: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
@@ -106,6 +112,9 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--exit-zero", action="store_true", help="exit 0 although there are findings"
     )
+    repair = check.add_mutually_exclusive_group()
+    repair.add_argument("--fix", action="store_true", help="repair what can be, report the rest")
+    repair.add_argument("--diff", action="store_true", help="show what --fix would change")
     check.add_argument(
         "--no-cache", action="store_true", help="find everything out anew, and keep nothing"
     )
@@ -161,10 +170,12 @@ def parser() -> argparse.ArgumentParser:
 def _check(arguments: argparse.Namespace) -> int:
     import gc
 
-    gc.disable()  # nothing large becomes garbage before a check ends
     form: Format = arguments.output_format
     if arguments.statistics and form not in ("text", "json"):
-        raise _UsageError(f"--statistics: counts are written as 'text' or 'json', not as {form!r}")
+        raise UsageError(f"--statistics: counts are written as 'text' or 'json', not as {form!r}")
+    if arguments.fix or arguments.diff:
+        return _repair(arguments)
+    gc.disable()  # nothing large becomes garbage before a check ends
     if arguments.watch:
         return _watch(arguments)
     return _check_once(arguments, cached=not arguments.no_cache)
@@ -179,16 +190,65 @@ def _check_once(arguments: argparse.Namespace, *, cached: bool) -> int:
         write: bool = arguments.write_baseline
         report = _run_against(config.baseline, run, asked, config, write=write)
     elif arguments.write_baseline:
-        raise _UsageError(
+        raise UsageError(
             "--write-baseline: no file is named: add --baseline FILE, or baseline = 'FILE' under "
             "[tool.mla-guard] of pyproject.toml"
         )
     else:
         report = run(config)
-    code = _write(report, config, arguments.output_format, counts=arguments.statistics)
+    code = write_report(report, config, arguments.output_format, counts=arguments.statistics)
     if arguments.show_unresolved:
-        _write_unresolved(report)
+        write_unresolved(report)
     return CLEAN if code == FINDINGS and arguments.exit_zero else code
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    """Exit 1 where findings remain (``--fix``) or something would change (``--diff``)."""
+    from lint_rules.cache import Cache, cache_folder
+    from lint_rules.config import ConfigError
+    from lint_rules.fix import FileChanged, diff, fix, said, write
+
+    _refuse_beside_repairs(arguments)
+    targets, config = _configured(arguments)
+    changed = _changed(arguments.changed_since, targets)
+    cache = None if arguments.no_cache else Cache(cache_folder(config, targets))
+    try:
+        with _progress() as progress:
+            fixed = fix(targets, config, changed=changed, cache=cache, progress=progress)
+        if arguments.fix:
+            write(fixed)
+    except (ConfigError, FileChanged, OSError) as error:
+        raise UsageError(str(error)) from error
+    if arguments.diff:
+        write_failures(fixed.report.failures)
+        refuse_nothing(fixed.report, config)
+        print(diff(fixed, Path.cwd()), end="")
+        print(said(fixed, "Would repair"), file=sys.stderr)
+        code = FAILED if fixed.report.failures else FINDINGS if fixed.after else CLEAN
+    else:
+        code = write_report(
+            fixed.report, config, arguments.output_format, counts=arguments.statistics
+        )
+        print(said(fixed, "Repaired"), file=sys.stderr)
+    if arguments.show_unresolved:
+        write_unresolved(fixed.report)
+    return CLEAN if code == FINDINGS and arguments.exit_zero else code
+
+
+def _refuse_beside_repairs(arguments: argparse.Namespace) -> None:
+    """Refuse the options that mean nothing beside ``--fix`` or ``--diff``."""
+    option = "--fix" if arguments.fix else "--diff"
+    refused = {
+        "--watch": (arguments.watch, "repairs are made once"),
+        "--write-baseline": (arguments.write_baseline, "repair first, then write the baseline"),
+    }
+    if arguments.diff:
+        why = "a unified diff is printed, and no findings"
+        refused["--output-format"] = arguments.output_format != "text", why
+        refused["--statistics"] = arguments.statistics, why
+    for other, (given, why) in refused.items():
+        if given:
+            raise UsageError(f"{other}: not allowed with {option}: {why}")
 
 
 def _watch(arguments: argparse.Namespace) -> int:
@@ -200,7 +260,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     def state() -> object:
         try:
             targets, config = _configured(arguments)
-        except _UsageError as error:
+        except UsageError as error:
             return str(error)
         return config, list_files(targets, config)
 
@@ -209,7 +269,7 @@ def _watch(arguments: argparse.Namespace) -> int:
             print("\x1b[2J\x1b[H", end="")
         try:
             _check_once(arguments, cached=not arguments.no_cache)
-        except _UsageError as error:
+        except UsageError as error:
             print(f"mla-guard: error: {error}", file=sys.stderr)
         sys.stdout.flush()
         gc.collect()
@@ -233,7 +293,7 @@ def _changed(revision: str | None, targets: Sequence[Path]) -> tuple[Path, ...] 
             files = changed_since(revision, folder)
             found.update(dict.fromkeys(f for f in files if inside(Path(os.path.realpath(f)), real)))
     except GitError as error:
-        raise _UsageError(str(error)) from error
+        raise UsageError(str(error)) from error
     return tuple(found)
 
 
@@ -246,7 +306,7 @@ def _located(paths: Sequence[str]) -> tuple[tuple[Path, ...], Config]:
         targets = resolve_targets(paths)
         return targets, load_config(targets)
     except (ConfigError, TargetError) as error:
-        raise _UsageError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def _configured(arguments: argparse.Namespace) -> tuple[tuple[Path, ...], Config]:
@@ -272,7 +332,7 @@ def _codes(values: Sequence[str], option: str) -> tuple[str, ...]:
     try:
         return expand_codes(names, option)
     except ConfigError as error:
-        raise _UsageError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def _run(
@@ -306,9 +366,9 @@ def _run_anew(
         with _progress() as progress:
             return check(targets, config, changed=changed, progress=progress, cache=cache)
     except ConfigError as error:
-        raise _UsageError(str(error)) from error
+        raise UsageError(str(error)) from error
     except TreeChanged as error:
-        raise _UsageError(f"{error} is edited faster than it can be read") from error
+        raise UsageError(f"{error} is edited faster than it can be read") from error
 
 
 @contextmanager
@@ -341,54 +401,7 @@ def _run_against(
     try:
         return check_against(baseline, run, tuple(asked), config, write=write)
     except ConfigError as error:
-        raise _UsageError(str(error)) from error
-
-
-def _write(report: Report, config: Config, form: Format, *, counts: bool = False) -> int:
-    from lint_rules.output import render, shown, summary
-    from lint_rules.statistics import statistics
-    from lint_rules.terminal import style_for
-
-    here = Path.cwd()
-    _write_failures(report.failures)
-    if not report.roots:
-        read = ", ".join(shown(str(path), here) for path in config.src) or "the given paths"
-        raise _UsageError(
-            f"no base class of attention backends in {read} ({report.files} files): nothing was "
-            "checked. Name it with bases = ['AttentionBackend'] under [tool.mla-guard] of "
-            "pyproject.toml, or check more of the engine"
-        )
-    if counts:
-        findings = statistics(report.diagnostics, as_json=form == "json")
-    else:
-        style = style_for(sys.stdout)
-        findings = render(report.diagnostics, form, here, report.failures, style)
-    if findings:
-        print(findings)
-    if form in ("text", "github"):
-        print(
-            ("\n" if findings else "")
-            + summary(report.diagnostics, report.classes, report.files, report.held)
-        )
-    if report.failures:
-        return FAILED
-    return FINDINGS if report.diagnostics else CLEAN
-
-
-def _write_failures(failures: Sequence[FileFailure]) -> None:
-    from lint_rules.output import shown
-
-    for failure in failures:
-        place = f"{shown(failure.path, Path.cwd())}:{failure.line}"
-        print(f"{place}: cannot be checked: {failure.message}", file=sys.stderr)
-
-
-def _write_unresolved(report: Report) -> None:
-    from lint_rules.output import shown
-
-    for entry in report.unresolved:
-        path = shown(entry.place.path, Path.cwd())
-        print(f"{path}:{entry.place.line}: not judged: {entry.message}", file=sys.stderr)
+        raise UsageError(str(error)) from error
 
 
 def _rule(arguments: argparse.Namespace) -> int:
@@ -402,7 +415,7 @@ def _rule(arguments: argparse.Namespace) -> int:
             codes = expand_codes([arguments.code], "rule", RULE_NAMES)
             print("\n".join(page(code) for code in codes), end="")
     except (ConfigError, PageError) as error:
-        raise _UsageError(str(error)) from error
+        raise UsageError(str(error)) from error
     return CLEAN
 
 
@@ -415,7 +428,7 @@ def _contract(arguments: argparse.Namespace) -> int:
     try:
         print(main_contract(arguments.target, arguments.matrix, config))
     except (ConfigError, ContractError) as error:
-        raise _UsageError(str(error)) from error
+        raise UsageError(str(error)) from error
     return CLEAN
 
 
@@ -430,7 +443,7 @@ def _cache(arguments: argparse.Namespace) -> int:
     try:
         removed = clear(folder)
     except OSError as error:
-        raise _UsageError(f"{folder} cannot be cleared: {error.strerror}") from error
+        raise UsageError(f"{folder} cannot be cleared: {error.strerror}") from error
     print(f"Removed {removed} files from {folder}.")
     return CLEAN
 
@@ -451,8 +464,8 @@ def _report(arguments: argparse.Namespace) -> int:
         else:
             replace(target, page)
     except (ConfigError, ReportError, TargetError) as error:
-        raise _UsageError(str(error)) from error
-    _write_failures(failures)
+        raise UsageError(str(error)) from error
+    write_failures(failures)
     return FAILED if failures else CLEAN
 
 
@@ -462,7 +475,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     print(DESCRIPTION, end="\n\n")
     config = Config(src=(ENGINE,))
-    code = _write(_run([ENGINE], config, cached=False), config, "text")
+    code = write_report(_run([ENGINE], config, cached=False), config, "text")
     return CLEAN if code == FINDINGS else FAILED
 
 

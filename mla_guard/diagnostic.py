@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["LINT_RULES", "RULE_NAMES", "Diagnostic", "Place", "Related", "Severity"]
+__all__ = ["LINT_RULES", "REPAIRABLE", "RULE_NAMES", "Diagnostic", "Place", "Related", "Severity"]
 
 Severity = Literal["error", "warning"]
 
@@ -40,6 +40,9 @@ RULE_NAMES: dict[str, str] = {
 
 LINT_RULES: dict[str, str] = {c: name for c, name in RULE_NAMES.items() if c < "MLA4"}
 """Those that the linter can report; from MLA401 on only the guard knows, at run time."""
+
+REPAIRABLE = frozenset({"MLA101", "MLA201", "MLA202", "MLA301", "MLA302", "MLA303"})
+"""The rules that have a repair, which does not say that each of their findings has one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -25,7 +25,7 @@ from mla_guard.drift import (
 )
 from mla_guard.dropping import drift_beyond
 
-__all__ = ["check", "declaration", "promise_of"]
+__all__ = ["Breach", "breaches", "check", "declaration", "promise_of"]
 
 _AGREEING = 3
 """So many overrides that agree with each other and not with the base: the base is wrong."""
@@ -50,7 +50,25 @@ def promise_of(member: Member) -> Shape:
     return promised(shape(member.function), variadic=not is_abstract(member.function))
 
 
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A finding about ``override``, which lacks what ``model`` takes.
+
+    ``parameter``: only this one of the model is missed. No ``model``: the base is what is wrong.
+    """
+
+    diagnostic: Diagnostic
+    override: Member
+    model: Member | None
+    parameter: str = ""
+
+
 def check(judge: Judge) -> Iterator[Diagnostic]:
+    return (breach.diagnostic for breach in breaches(judge))
+
+
+def breaches(judge: Judge) -> Iterator[Breach]:
+    """Every finding, with the two methods that it is about."""
     found = [item for klass in judge.classes for item in _drifts(judge, klass) if item is not None]
     yield from _outvoted(judge)
     by_declaration: dict[int, list[_Drift]] = {}
@@ -59,13 +77,13 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
     for group in by_declaration.values():
         agreed = _base_is_wrong(group)
         if agreed:
-            yield _at_base(judge, agreed)
+            yield Breach(_at_base(judge, agreed), agreed[0].declared, None)
         for item in group:
             if item not in agreed:
-                yield _at_override(judge, item)
+                yield Breach(_at_override(judge, item), item.override, item.declared)
 
 
-def _outvoted(judge: Judge) -> Iterator[Diagnostic]:
+def _outvoted(judge: Judge) -> Iterator[Breach]:
     """Implementations of a hook that no base declares, which lack a parameter that most have."""
     families: dict[tuple[Klass | None, str], list[Member]] = {}
     for klass in judge.classes:
@@ -87,7 +105,8 @@ def _outvoted(judge: Judge) -> Iterator[Diagnostic]:
                 if refused is not None and parameter in refused.keywords:
                     continue  # a call passes it: MLA104 says so
                 if member not in having and declaration(member.owner, member.name) is None:
-                    yield _at_outvoted(judge, member, parameter, having)
+                    said = _at_outvoted(judge, member, parameter, having)
+                    yield Breach(said, member, having[0], parameter)
 
 
 def _majorities(members: list[Member]) -> Iterator[tuple[str, list[Member]]]:

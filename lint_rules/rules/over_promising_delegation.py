@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from lint_rules.exposure import Delegation, Wrapper
 from lint_rules.facts import Attr, CallEvent, Name
@@ -12,10 +13,25 @@ from lint_rules.link import Klass
 from lint_rules.types import Scope
 from mla_guard.diagnostic import Diagnostic, Related
 
-__all__ = ["check"]
+__all__ = ["Breach", "breaches", "check"]
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A finding, the delegation that it is about, and the held classes that lack the hook."""
+
+    diagnostic: Diagnostic
+    wrapper: Wrapper
+    delegation: Delegation
+    lacking: tuple[Klass, ...]
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
+    return (breach.diagnostic for breach in breaches(judge))
+
+
+def breaches(judge: Judge) -> Iterator[Breach]:
+    """Every finding, with what it is about."""
     for wrapper in judge.view.wrappers:
         shown = _shown(judge, wrapper)
         said: set[str] = set()
@@ -36,7 +52,8 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             ]
             if lacking:
                 said.add(delegation.name)
-                yield _diagnose(judge, wrapper, delegation, lacking)
+                said_of = _diagnose(judge, wrapper, delegation, lacking)
+                yield Breach(said_of, wrapper, delegation, tuple(k for k, _ in lacking))
 
 
 def _asked(delegation: Delegation) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from lint_rules.conditions import satisfiable
 from lint_rules.dispatch import super_target
@@ -14,12 +15,26 @@ from lint_rules.link import Klass, Member
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related, Severity
 
-__all__ = ["check"]
+__all__ = ["Breach", "breaches", "check"]
 
 _SHOWN = 6
 
 
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A finding about the method ``member``, which never runs ``skipped``."""
+
+    diagnostic: Diagnostic
+    member: Member
+    skipped: Member
+
+
 def check(judge: Judge) -> Iterator[Diagnostic]:
+    return (breach.diagnostic for breach in breaches(judge))
+
+
+def breaches(judge: Judge) -> Iterator[Breach]:
+    """Every finding, with what it is about."""
     for klass in judge.classes:
         if not klass.complete or "__getattr__" in klass.members:
             continue
@@ -28,7 +43,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             yield from _skipped_state(judge, klass)
 
 
-def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Breach]:
     init = klass.own.get("__init__")
     if init is None or init.function is None:
         return
@@ -47,7 +62,8 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
         readers = _readers(judge, klass, flow, missing)
         callers = {a: uses for a in missing if (uses := _callers(judge, klass, a))}
         if readers or callers:
-            yield _diagnose(judge, klass, init, skipped, readers, callers)
+            said = _diagnose(judge, klass, init, skipped, readers, callers)
+            yield Breach(said, init, skipped)
             return
 
 
@@ -173,7 +189,7 @@ def _symbol(reading: Reading) -> str:
     return f"{reading.owner.name}.{reading.function.name}"
 
 
-def _skipped_state(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+def _skipped_state(judge: Judge, klass: Klass) -> Iterator[Breach]:
     """A hook that creates state, overridden without ``super()``, while that state is still read."""
     flow = judge.flow(klass)
     for name, member in klass.own.items():
@@ -199,7 +215,8 @@ def _skipped_state(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
             if (kept := [r for r in readings if r.function.name != name])
         }
         if readers:
-            yield _diagnose(judge, klass, member, skipped, readers, {})
+            said = _diagnose(judge, klass, member, skipped, readers, {})
+            yield Breach(said, member, skipped)
 
 
 def _only_created_by(klass: Klass, skipped: Member) -> set[str]:

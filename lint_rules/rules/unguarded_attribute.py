@@ -15,13 +15,13 @@ from lint_rules.conditions import (
     substitute,
 )
 from lint_rules.facts import And, Attr, Call, Compare, Expr, Item, Name, Not, Opaque, Or
-from lint_rules.flow import Flow, Reading
+from lint_rules.flow import Creation, Flow, Reading
 from lint_rules.frames import SELF
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
 from mla_guard.diagnostic import Diagnostic, Related
 
-__all__ = ["check"]
+__all__ = ["Breach", "breaches", "check"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,22 @@ class _Finding:
     sibling: Reading | None
 
 
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A finding about ``attr``, which ``owner`` creates by ``creations``."""
+
+    diagnostic: Diagnostic
+    owner: Klass
+    attr: str
+    creations: tuple[Creation, ...]
+
+
 def check(judge: Judge) -> Iterator[Diagnostic]:
+    return (breach.diagnostic for breach in breaches(judge))
+
+
+def breaches(judge: Judge) -> Iterator[Breach]:
+    """Every finding, with what it is about."""
     found: dict[tuple[Klass, str], list[_Finding]] = {}
     for klass in judge.classes:
         flow = judge.flow(klass)
@@ -66,7 +81,9 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
                 _Finding(klass, reading.attr, condition, reading, contradiction, sibling)
             )
     for (owner, attr), findings in found.items():
-        yield _diagnose(judge, owner, attr, findings)
+        creations = [c for f in findings for c in judge.flow(f.klass).creations[attr]]
+        said = _diagnose(judge, owner, attr, findings)
+        yield Breach(said, owner, attr, tuple(dict.fromkeys(creations)))
 
 
 def _entries(judge: Judge, klass: Klass) -> list[Member]:

@@ -31,6 +31,7 @@ SECTIONS = (
     "Other tools",
 )
 ANNOUNCING = "Example"
+REPAIR = "Repair"
 SILENT = ("Use instead", "Not reported")
 DEFAULT_FILE = "engine.py"
 
@@ -84,11 +85,26 @@ def blocks(page: str) -> list[Block]:
         elif line.startswith("```") and not fenced:
             start, body = (number, []) if line == "```python" else (0, [])
         elif line == "```":
-            if start and section in (ANNOUNCING, *SILENT):
+            if start and section in (ANNOUNCING, REPAIR, *SILENT):
                 found.append(Block(section, start, _files(body, start)))
         elif fenced:
             body.append(line)
     return found
+
+
+def repair_shown(page: str) -> str:
+    """What the section *Repair* shows as the difference that the repair makes."""
+    _, _, rest = page.partition(f"\n## {REPAIR}\n")
+    _, _, rest = rest.partition("\n```diff\n")
+    return rest.partition("```")[0]
+
+
+def plain(text: str) -> str:
+    """A file of a block without the expectations."""
+    return "".join(
+        line[: match.start()].rstrip() + "\n" if (match := _EXPECTATION.search(line)) else line
+        for line in text.splitlines(keepends=True)
+    )
 
 
 def _heading(line: str) -> re.Match[str] | None:

@@ -84,7 +84,7 @@ def test_clean_is_0(reports: Reports, capsys: Capture) -> None:
 def test_findings_are_1(engine: Path, reports: Reports, capsys: Capture) -> None:
     reports(report(drift(engine)))
     assert main(["check"]) == 1
-    summary = "\nFound 1 error in 2 backend classes (4 files).\n"
+    summary = "\nFound 1 error in 2 backend classes (4 files). 1 may be repairable with --fix.\n"
     assert capsys.readouterr() == (HEADLINE + summary, "")
 
 
@@ -132,7 +132,8 @@ def test_statistics_count_by_rule(engine: Path, reports: Reports, capsys: Captur
         "10  MLA101  hook-signature-drift\n"
         " 1  MLA202  unguarded-attribute\n"
         "\n"
-        "Found 10 errors, 1 warning in 2 backend classes (4 files).\n"
+        "Found 10 errors, 1 warning in 2 backend classes (4 files). "
+        "11 may be repairable with --fix.\n"
     )
     assert main(["check", "--statistics", "--output-format", "json"]) == 1
     assert json.loads(capsys.readouterr().out) == [
@@ -165,7 +166,10 @@ def test_the_log_of_a_github_step_ends_in_the_summary(
     assert main(["check", "--output-format", "github"]) == 1
     command, empty, summary = capsys.readouterr().out.splitlines()
     assert command.startswith("::error file=a.py,line=3,col=5,")
-    assert (empty, summary) == ("", "Found 1 error in 2 backend classes (4 files).")
+    assert empty == ""
+    assert summary == (
+        "Found 1 error in 2 backend classes (4 files). 1 may be repairable with --fix."
+    )
 
 
 def test_a_file_that_cannot_be_parsed_is_named_and_the_rest_reported(

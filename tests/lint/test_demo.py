@@ -91,6 +91,9 @@ def test_the_verb_prints_every_finding_and_exits_0(
     output = capsys.readouterr()
     assert output.err == ""
     assert output.out.startswith(f"{DESCRIPTION}\n\nengine/")
-    assert output.out.endswith("\nFound 15 errors, 3 warnings in 13 backend classes (18 files).\n")
+    assert output.out.endswith(
+        "\nFound 15 errors, 3 warnings in 13 backend classes (18 files). "
+        "6 may be repairable with --fix.\n"
+    )
     for finding in findings(engine):
         assert finding.headline().replace(f"{tmp_path}/", "") in output.out

@@ -74,13 +74,18 @@ def test_nothing_to_say() -> None:
     ("findings", "classes", "files", "line"),
     [
         ([], 78, 4719, "No findings in 78 backend classes (4719 files)."),
-        ([DRIFT], 1, 1, "Found 1 error in 1 backend class (1 file)."),
-        ([LATENT], 2, 3, "Found 1 warning in 2 backend classes (3 files)."),
-        ([DRIFT, DRIFT, LATENT], 2, 3, "Found 2 errors, 1 warning in 2 backend classes (3 files)."),
+        ([DRIFT], 1, 1, "Found 1 error in 1 backend class (1 file). 1 {hint}"),
+        ([LATENT], 2, 3, "Found 1 warning in 2 backend classes (3 files). 1 {hint}"),
+        (
+            [DRIFT, DRIFT, LATENT],
+            2,
+            3,
+            "Found 2 errors, 1 warning in 2 backend classes (3 files). 3 {hint}",
+        ),
     ],
 )
 def test_summary(findings: list[Diagnostic], classes: int, files: int, line: str) -> None:
-    assert summary(findings, classes, files) == line
+    assert summary(findings, classes, files) == line.format(hint="may be repairable with --fix.")
 
 
 def test_paths_that_are_relative_already_stay() -> None:
