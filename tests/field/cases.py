@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,6 +35,8 @@ _FAMILIES = {
 }
 """How the codes of the rules begin that fit a family of faults."""
 
+_MISSING = "not implemented by "
+
 Finding = Mapping[str, Any]
 """A finding as ``mla-guard check --output-format json`` writes it."""
 
@@ -60,21 +61,24 @@ class Case:
     fixed: str = ""
 
     def is_shown_by(self, finding: Finding) -> bool:
-        """Whether a finding of a fitting rule names the fault: it stands there, or its other end.
+        """Whether a finding of a fitting rule names the fault: where it is, or at a caller.
 
-        A finding at another place (the caller's, say) must name the class in its text.
+        A finding at a caller must count the class among those that do not implement the hook.
         """
         if not str(finding["code"]).startswith(_FAMILIES[self.family]):
             return False
-        text = " ".join(
-            [finding["message"], *finding["reasons"], *(r["message"] for r in finding["related"])]
-        )
+        reasons: list[str] = finding["reasons"]
+        text = " ".join([finding["message"], *reasons, *(r["message"] for r in finding["related"])])
         if not all(word in text for word in self.words):
             return False
         symbol = str(finding["symbol"]).removeprefix("<locals>.")
         if finding["path"] == self.path and symbol.startswith(self.symbol):
             return True
-        return bool(self.symbol) and bool(re.search(rf"\b{re.escape(self.symbol)}\b", text))
+        return any(
+            self.symbol in reason.removeprefix(_MISSING).split(", ")
+            for reason in reasons
+            if reason.startswith(_MISSING)
+        )
 
     def codes(self, findings: Iterable[Finding]) -> list[str]:
         """The codes of the findings that show the fault."""
