@@ -16,7 +16,7 @@ from lint_rules.run import check
 from mla_guard.diagnostic import Diagnostic
 from tests.field.wheels import unpacked
 
-pytestmark = pytest.mark.field
+pytestmark = [pytest.mark.field, pytest.mark.slow]
 
 CHUNK_HOOK = """\
 +    def init_mha_chunk_metadata(
