@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from lint_rules.discover import walk
 from tests.field.cases import Case
 
 __all__ = ["FOLDERS", "in_folders", "read_files"]
@@ -25,7 +24,8 @@ def read_files(scope: str, root: Path, engine: str, known: Sequence[Case]) -> li
     files of the faults ``known`` in that release, and those that say a word which a finding must
     mention, unless so many files say it that it leads nowhere.
     """
-    everything = [path.removeprefix(f"{root}/") for path in walk(root / engine, _is_test)]
+    below = (path.relative_to(root) for path in sorted((root / engine).rglob("*.py")))
+    everything = [path.as_posix() for path in below if not any(map(_is_test, path.parts))]
     if scope == "tree":
         return everything
     wanted = {case.path for case in known}
@@ -49,6 +49,5 @@ def in_folders(path: str) -> bool:
     return not set(FOLDERS).isdisjoint(path.split("/"))
 
 
-def _is_test(path: str) -> bool:
-    name = path.rstrip("/").rpartition("/")[2]
+def _is_test(name: str) -> bool:
     return name in _TESTS or name.startswith(("test_", "conftest."))
