@@ -1,4 +1,4 @@
-"""What can be done about a finding: have it ignored where it stands, or repaired."""
+"""What an editor can do about a finding: have it ignored where it stands."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import re
 import tokenize
 from dataclasses import dataclass
 
-from mla_guard.diagnostic import Diagnostic
-
-__all__ = ["Insertion", "ignoring", "repairs"]
+__all__ = ["Insertion", "ignoring"]
 
 _IGNORE = re.compile(r"#\s*mla-guard:\s*ignore\[(?P<codes>[^\]#]*)\]")
 _ABOUT_IGNORES = ("MLA001", "MLA002")
@@ -59,8 +57,3 @@ def _end_of_line(lines: list[str], line: int) -> int | None:
     except (tokenize.TokenError, SyntaxError):
         pass
     return None
-
-
-def repairs(finding: Diagnostic, source: str) -> list[tuple[str, list[Insertion]]]:
-    """Titles and edits of the repairs of a finding in its file's ``source``; none are known yet."""
-    return []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from lsprotocol import types
 
 from lint_rules.server import diagnostics
-from lint_rules.server.actions import Insertion, ignoring, repairs
+from lint_rules.server.actions import Insertion, ignoring
 from lint_rules.server.child import ChildDied
 from lint_rules.server.session import Session, path_of
 from lint_rules.server.texts import Texts, split_lines
@@ -115,26 +114,19 @@ def _actions(ls: Session, params: types.CodeActionParams) -> list[types.CodeActi
     texts = ls.texts({path: source})
     found: list[types.CodeAction] = []
 
-    def offer(title: str, edits: Sequence[Insertion], about: types.Diagnostic) -> None:
-        changes = [_edit(texts, path, edit) for edit in edits]
-        found.append(
-            types.CodeAction(
-                title,
-                types.CodeActionKind.QuickFix,
-                diagnostics=[about],
-                edit=types.WorkspaceEdit({uri: changes}),
-            )
-        )
-
     for shown in params.context.diagnostics:
         if shown.source != diagnostics.SOURCE or not isinstance(shown.code, str):
             continue
-        finding = ls.finding_of(path, shown)
-        for title, edits in repairs(finding, source) if finding is not None else ():
-            offer(title, edits, shown)
         ignore = ignoring(shown.code, lines, shown.range.start.line + 1)
         if ignore is not None:
-            offer(f"Ignore {shown.code} here", [ignore], shown)
+            found.append(
+                types.CodeAction(
+                    f"Ignore {shown.code} here",
+                    types.CodeActionKind.QuickFix,
+                    diagnostics=[shown],
+                    edit=types.WorkspaceEdit({uri: [_edit(texts, path, ignore)]}),
+                )
+            )
     return found
 
 

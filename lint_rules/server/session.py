@@ -149,13 +149,6 @@ class Session(LanguageServer):
                 return uri
         return Path(path).as_uri()
 
-    def finding_of(self, path: str, shown: types.Diagnostic) -> Diagnostic | None:
-        """The finding behind a diagnostic that the editor hands back, moved by edits or not."""
-        for entry, finding in self._shown.get(path, ()):
-            if (entry.code, entry.message) == (shown.code, shown.message):
-                return finding
-        return None
-
     def say(self, problems: tuple[str, ...]) -> None:
         """Show problems that were not there after the last check, and log them."""
         for problem in problems:
