@@ -33,6 +33,7 @@ from lint_rules.facts import (
     Return,
 )
 from lint_rules.outline import logical_lines, reduced
+from lint_rules.reaching import flows
 from lint_rules.syntax import (
     annotation_names,
     base_name,
@@ -196,6 +197,7 @@ class _Extractor(Expressions):
             tuple(self.aliases),
             tuple(self.classes),
             tuple(self.functions),
+            *flows(self.imports, self.aliases, self.classes, self.functions),
         )
 
     # Statements outside functions: imports, aliases, classes and functions.

@@ -253,12 +253,16 @@ class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one file says; ``flows`` and ``touched`` as :class:`lint_rules.reaching.Flows`."""
+
     path: str
     imports: tuple[Import, ...] = ()
     stars: tuple[tuple[str, int], ...] = ()
     aliases: tuple[tuple[str, Expr], ...] = ()
     classes: tuple[ClassFacts, ...] = ()
     functions: tuple[Function, ...] = ()
+    flows: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    touched: tuple[tuple[str, ...], ...] = ()
     error: str = ""
     error_line: int = 0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lint_rules.conditions import conjunction, formula
+from lint_rules.conditions import atoms, conjunction, formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -28,8 +28,10 @@ from lint_rules.facts import (
     Parameter,
     Seq,
     dotted,
+    last_name,
 )
 from lint_rules.link import Klass, Member, Project, kind_of
+from lint_rules.reaching import reached
 from lint_rules.routed import children_of, declares_routes
 
 __all__ = ["Scope", "Typed", "Types"]
@@ -39,6 +41,8 @@ _CONTAINERS = {
     "Mapping", "Collection", "Iterator",
 }  # fmt: skip
 _CASTS = {"cast", "typing.cast"}
+_GIVING = frozenset({"getattr", "cast", "list", "tuple", "reversed", "copy"})
+"""Functions of which what they are passed says what they give."""
 _DEPTH = 12
 
 
@@ -147,6 +151,18 @@ class Scope:
     def _guards(self) -> dict[int, tuple[Expr, ...]]:
         return {}
 
+    def asked(self, cond: int) -> frozenset[Expr]:
+        """The atoms of the conditions under which an event happens."""
+        found = self._asked.get(cond)
+        if found is None:
+            parts = (atoms(formula(part)) for part in self.path_of(cond))
+            found = self._asked[cond] = frozenset(atom for part in parts for atom in part)
+        return found
+
+    @cached_property
+    def _asked(self) -> dict[int, frozenset[Expr]]:
+        return {}
+
     def path_of(self, cond: int) -> list[Expr]:
         """The conditions under which an event happens, outermost first."""
         found: list[Expr] = []
@@ -163,9 +179,9 @@ class Scope:
         if isinstance(expr, Name):
             return self._typed_name(expr.id, depth)
         if isinstance(expr, Attr):
-            return self._typed_attr(expr, depth)
+            return self._typed_attr(expr, depth) if expr.name in self.types.reached else None
         if isinstance(expr, Call):
-            return self._typed_call(expr, depth)
+            return self._typed_call(expr, depth) if self._may_give(expr.func) else None
         if isinstance(expr, Item):
             held = self.typed(expr.value, depth + 1)
             return held.single() if held is not None else None
@@ -177,6 +193,22 @@ class Scope:
         if isinstance(expr, (Or, And)):
             return _merge(self.typed(item, depth + 1) for item in expr.items)
         return None
+
+    def _may_give(self, func: Expr) -> bool:
+        """Whether a call of ``func`` can give a backend, by names alone."""
+        reached = self.types.reached
+        if isinstance(func, Name):
+            return (
+                func.id in reached
+                or func.id in _GIVING
+                or func.id in self.binds
+                or func.id in self.params
+                or func.id in self.types.around(self.path)
+            )
+        if isinstance(func, Attr):
+            name = func.name
+            return name in reached or name in _GIVING or last_name(func.value) in reached
+        return False
 
     def _typed_name(self, name: str, depth: int) -> Typed | None:
         if name == self.receiver and self.klass is not None:
@@ -294,9 +326,11 @@ class Scope:
                 return _merge(self.class_typed(b.value, depth + 1) for b in binds)
             return _merge(
                 scope.class_typed(expr, depth + 1)
-                for scope in self.types.around(self.path)
-                if scope is not self and (expr.id in scope.params or expr.id in scope.binds)
+                for scope in self.types.around(self.path).get(expr.id, ())
+                if scope is not self
             )
+        if isinstance(expr, Attr) and expr.name not in self.types.reached:
+            return None
         if isinstance(expr, Attr) and self.klass is not None and expr.value == Name(self.receiver):
             return _merge(
                 self.types.annotated_class(owner.path, write.annotation)
@@ -357,6 +391,9 @@ class Types:
         self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
         self._names: dict[str, dict[Klass, Typed]] = {}
         self._returns: dict[str, dict[Klass, Typed]] = {}
+        self._around: dict[str, dict[str, list[Scope]]] = {}
+        self.reached = self._reached()
+        self._idle = self._without_backends()
         self._learnt = False
         for _ in range(3):
             before = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
@@ -373,6 +410,26 @@ class Types:
             self._below.clear()
             if before == after:
                 break
+
+    def _reached(self) -> frozenset[str]:
+        """The names of attributes, functions and classes that can hold, give or be a backend."""
+        families = [k for k in self.project.classes if k.root in self.roots]
+        names = {k.name for k in families}
+        names.update(c for k in families if declares_routes(k) for c in children_of(k))
+        return reached(self.project.files.values(), names)
+
+    def _without_backends(self) -> frozenset[int]:
+        """The functions, by ``id``, none of whose expressions can hold a backend."""
+        return frozenset(
+            id(function)
+            for facts in self.project.files.values()
+            for function, names in zip(
+                [*facts.functions, *(m for klass in facts.classes for m in klass.methods)],
+                facts.touched,
+                strict=True,
+            )
+            if self.reached.isdisjoint(names)
+        )
 
     def names_in(self, scope: Scope) -> dict[str, Typed | None]:
         """What the locals of a scope hold, as far as it is known."""
@@ -399,6 +456,10 @@ class Types:
             for method in klass.facts.methods:
                 yield self.scope(klass, method)
 
+    def busy_scopes(self) -> Iterator[Scope]:
+        """Those of :meth:`scopes` in which an expression may hold a backend."""
+        return (scope for scope in self.scopes() if id(scope.function) not in self._idle)
+
     @cached_property
     def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
         """The calls of the project whose callee names classes, and those."""
@@ -406,7 +467,8 @@ class Types:
             (scope, event, classes)
             for scope in self.scopes()
             for event in scope.function.calls
-            if (name := dotted(event.call.func))
+            if last_name(event.call.func) in self.project.class_names
+            and (name := dotted(event.call.func))
             and (classes := self.project.resolve(scope.path, name))
         ]
 
@@ -416,7 +478,7 @@ class Types:
                 continue
             for attr in klass.facts.attrs:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
-        for scope in self.scopes():
+        for scope in self.busy_scopes():
             inside = scope.klass is not None and scope.klass.root in self.roots
             for event in scope.function.writes:
                 if not (inside and event.target == Name(scope.receiver)):
@@ -511,14 +573,18 @@ class Types:
         }
         return sorted(found, key=lambda k: (k.path, k.line))
 
-    def around(self, path: str) -> list[Scope]:
-        """The module-level functions of a file, in which classes may be defined."""
-        found: list[Scope] = []
-        for function in self.project.functions.get(path, {}).values():
-            key = (0, id(function))
-            if key not in self._scopes:
-                self._scopes[key] = Scope(self, path, None, function)
-            found.append(self._scopes[key])
+    def around(self, path: str) -> dict[str, list[Scope]]:
+        """The module-level functions of a file, in which classes may be defined, by local."""
+        found = self._around.get(path)
+        if found is None:
+            found = self._around[path] = {}
+            for function in self.project.functions.get(path, {}).values():
+                key = (0, id(function))
+                if key not in self._scopes:
+                    self._scopes[key] = Scope(self, path, None, function)
+                scope = self._scopes[key]
+                for name in {*scope.params, *scope.binds}:
+                    found.setdefault(name, []).append(scope)
         return found
 
     def by_name(self, name: str, path: str) -> Typed | None:
