@@ -236,11 +236,12 @@ def atoms(expr: Expr) -> dict[Expr, None]:
     stack = [expr]
     while stack:
         item = stack.pop()
-        if isinstance(item, Not):
-            stack.append(item.value)
-        elif isinstance(item, (And, Or)):
-            stack.extend(reversed(item.items))
-        elif item != TRUE and item != FALSE:
+        kind = type(item)  # here, and below, most of the time goes
+        if kind is Not:
+            stack.append(item.value)  # type: ignore[union-attr]
+        elif kind is And or kind is Or:
+            stack.extend(reversed(item.items))  # type: ignore[union-attr]
+        elif kind is not Const or (item != TRUE and item != FALSE):
             found[item] = None
     return found
 

@@ -209,7 +209,11 @@ class Klass:
         return tuple(found)
 
     def is_a(self, other: Klass) -> bool:
-        return other in self.mro
+        return other in self._above
+
+    @cached_property
+    def _above(self) -> frozenset[Klass]:
+        return frozenset(self.mro)
 
 
 class Project:

@@ -109,12 +109,9 @@ class Scope:
     klass: Klass | None
     function: Function
 
-    @cached_property
+    @property
     def binds(self) -> dict[str, list[Bind]]:
-        found: dict[str, list[Bind]] = {}
-        for event in self.function.binds:
-            found.setdefault(event.name, []).append(event)
-        return found
+        return self.function.bound
 
     @cached_property
     def params(self) -> dict[str, Parameter]:
