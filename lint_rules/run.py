@@ -29,8 +29,9 @@ __all__ = ["FileFailure", "Report", "TreeChanged", "check", "read_project"]
 _MOST_ATTEMPTS = 4
 _WORTH_HALVING = 60
 """Classes from which judging takes longer than the start of a process."""
-_FOLLOWING = frozenset({"MLA201", "MLA202", "MLA203", "MLA204"})
-"""The rules that share what following every constructor gives."""
+_APART = frozenset({"MLA201", "MLA202", "MLA203", "MLA204", "MLA307"})
+"""The rules that share little with the others: what following every constructor gives, and a view
+of classes of their own."""
 
 
 def read_project(
@@ -127,17 +128,17 @@ def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | No
 
 
 def _findings(judge: Judge, codes: Sequence[str]) -> list[Diagnostic]:
-    """What the rules find, with those that follow constructors on a second processor."""
+    """What the rules find, with those that stand apart on a second processor."""
 
     def of(chosen: Sequence[str]) -> list[Diagnostic]:
         return [finding for code in chosen for finding in RULES[code](judge)]
 
-    following = [code for code in codes if code in _FOLLOWING]
-    others = [code for code in codes if code not in _FOLLOWING]
-    if len(judge.classes) < _WORTH_HALVING or not (following and others and can_halve()):
+    apart = [code for code in codes if code in _APART]
+    others = [code for code in codes if code not in _APART]
+    if len(judge.classes) < _WORTH_HALVING or not (apart and others and can_halve()):
         return of(codes)
     _ = judge.view.uses, judge.view.wrappers  # both halves need them
-    mine, theirs = both(partial(of, others), partial(of, following))
+    mine, theirs = both(partial(of, others), partial(of, apart))
     return mine + theirs
 
 
