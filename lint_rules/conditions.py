@@ -9,6 +9,7 @@ Python knows about them added (a true value is not None, ``x == "a"`` excludes `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from lint_rules.facts import (
     And,
@@ -251,9 +252,14 @@ def satisfiable(formulas: Sequence[Expr]) -> bool:
     whole = conjunction(formulas)
     if whole in (TRUE, FALSE):
         return whole == TRUE
-    if undecided((whole,)):
-        return True
-    return _search((whole, *_theory(list(atoms(whole)))))
+    return _decided(whole)
+
+
+@lru_cache(maxsize=4096)
+def _decided(whole: Expr) -> bool:
+    # classes of one hierarchy share methods, and with them many questions
+    known = atoms(whole)
+    return len(known) > _MOST_ATOMS or _search((whole, *_theory(list(known))))
 
 
 def undecided(formulas: Sequence[Expr]) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -81,10 +82,23 @@ def check(
     than it is read.
     """
     asked = partial(Asked, targets, config, changed)
-    for _ in range(_MOST_ATTEMPTS - 1):
-        with suppress(TreeChanged):
-            return _check(asked(), progress, cache)
-    return _check(asked(), progress, cache)
+    with _uncollected():
+        for _ in range(_MOST_ATTEMPTS - 1):
+            with suppress(TreeChanged):
+                return _check(asked(), progress, cache)
+        return _check(asked(), progress, cache)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Most of what a check makes lives until its end: to look for garbage takes a seventh of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _check(asked: Asked, progress: Callable[[str], None] | None, cache: Cache | None) -> Report:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from lint_rules.conditions import atoms, conjunction, formula
 from lint_rules.facts import (
@@ -85,11 +85,16 @@ class Typed:
     @property
     def possible(self) -> list[Klass]:
         """Every class of which it can be an instance, in file and line order."""
-        found = set(self.exact)
-        for klass in self.classes:
-            found.add(klass)
-            found.update(klass.descendants)
-        return sorted(found, key=lambda k: (k.path, k.line))
+        return list(_possible(self.classes, self.exact))
+
+
+@lru_cache(maxsize=256)
+def _possible(classes: frozenset[Klass], exact: frozenset[Klass]) -> tuple[Klass, ...]:
+    found = set(exact)
+    for klass in classes:
+        found.add(klass)
+        found.update(klass.descendants)
+    return tuple(sorted(found, key=lambda k: (k.path, k.line)))
 
 
 def _merge(found: Iterable[Typed | None]) -> Typed | None:
