@@ -89,7 +89,7 @@ class Asked:
     def uses(self) -> dict[str, list[Use]]:
         """What is asked of backends, by name."""
         found: dict[str, list[Use]] = {}
-        for scope in self.types.scopes():
+        for scope in self.types.busy_scopes():
             for use in self._uses_in(scope):
                 found.setdefault(use.name, []).append(use)
         return found
@@ -126,7 +126,7 @@ class Asked:
                         )  # fmt: skip
 
     def _single(self, scope: Scope, base: Expr) -> Typed | None:
-        if base == Name(scope.receiver):
+        if isinstance(base, Name) and base.id == scope.receiver:
             return None
         typed = scope.typed(base)
         return typed if typed is not None and not typed.many else None

@@ -9,6 +9,7 @@ Python knows about them added (a true value is not None, ``x == "a"`` excludes `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from lint_rules.facts import (
     And,
@@ -236,11 +237,12 @@ def atoms(expr: Expr) -> dict[Expr, None]:
     stack = [expr]
     while stack:
         item = stack.pop()
-        if isinstance(item, Not):
-            stack.append(item.value)
-        elif isinstance(item, (And, Or)):
-            stack.extend(reversed(item.items))
-        elif item != TRUE and item != FALSE:
+        kind = type(item)  # here, and below, most of the time goes
+        if kind is Not:
+            stack.append(item.value)  # type: ignore[union-attr]
+        elif kind is And or kind is Or:
+            stack.extend(reversed(item.items))  # type: ignore[union-attr]
+        elif kind is not Const or (item != TRUE and item != FALSE):
             found[item] = None
     return found
 
@@ -250,9 +252,14 @@ def satisfiable(formulas: Sequence[Expr]) -> bool:
     whole = conjunction(formulas)
     if whole in (TRUE, FALSE):
         return whole == TRUE
-    if undecided((whole,)):
-        return True
-    return _search((whole, *_theory(list(atoms(whole)))))
+    return _decided(whole)
+
+
+@lru_cache(maxsize=4096)
+def _decided(whole: Expr) -> bool:
+    # classes of one hierarchy share methods, and with them many questions
+    known = atoms(whole)
+    return len(known) > _MOST_ATOMS or _search((whole, *_theory(list(known))))
 
 
 def undecided(formulas: Sequence[Expr]) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lint_rules.extract import extract
 from lint_rules.facts import (
     Attr,
     Call,
@@ -51,6 +50,8 @@ def contract_of_source(path: Path, class_name: str) -> Contract:
     the file has no such class, :class:`ValueError` where it cannot be parsed or a mark holds what
     is no literal, and :class:`OSError` where it cannot be read.
     """
+    from lint_rules.extract import extract  # the parser: what links never needs it
+
     facts = extract(str(path), path.read_text(encoding="utf-8"))
     if facts.error:
         raise ValueError(f"{path}:{facts.error_line}: {facts.error}")

@@ -115,6 +115,7 @@ class View(Answers):
     def __init__(self, project: Project, roots: list[Klass]) -> None:
         super().__init__(project, roots)
         self._built: dict[Klass, list[Construction]] = {}
+        self._callers: dict[tuple[Klass, str], list[Use]] = {}
         self._implementers: dict[tuple[Klass, str], list[Klass]] = {}
         self._needed: dict[tuple[Klass, str], frozenset[str]] = {}
 
@@ -297,27 +298,24 @@ class View(Answers):
         if use.scope.klass is None or not isinstance(use.base, Attr):
             return False
         slot = use.base.name
-        for method in use.scope.klass.facts.methods:
-            scope = self.types.scope(use.scope.klass, method)
-            for event in method.events:
-                if not isinstance(event, CallEvent):
-                    continue
-                for keyword, value in event.call.keywords:
-                    if keyword == slot and isinstance(value, Name):
-                        binds = [b.value for b in scope.binds.get(value.id, ())]
-                        if any(
-                            isinstance(b, Attr)
-                            and b.name in wrapper.held
-                            and isinstance(b.value, Attr)
-                            and b.value.name == slot
-                            for b in binds
-                        ):
-                            return True
-        return False
+        return any(
+            isinstance(bind.value, Attr)
+            and bind.value.name in wrapper.held
+            and isinstance(bind.value.value, Attr)
+            and bind.value.value.name == slot
+            for method in use.scope.klass.facts.methods
+            for local in method.passed_on.get(slot, ())
+            for bind in method.bound.get(local, ())
+        )
 
     def callers_of(self, klass: Klass, name: str) -> list[Use]:
         """Outer uses of ``name`` that an instance of ``klass`` can reach."""
-        return [u for u in self.outer_uses(name) if u.admits(klass, self)]
+        key = (klass, name)
+        found = self._callers.get(key)
+        if found is None:
+            outer = self.outer_uses(name)
+            found = self._callers[key] = [u for u in outer if u.admits(klass, self)]
+        return found
 
     def implementers(self, wrapper: Wrapper, name: str) -> list[Klass]:
         """Inner classes that give ``name`` a meaning of their own."""

@@ -16,6 +16,7 @@ import libcst as cst
 
 from lint_rules.facts import Call, ClassAttr, ClassFacts, Const, Expr, FileFacts, Function, Name
 from lint_rules.outline import logical_lines, reduced
+from lint_rules.reaching import flows
 from lint_rules.statements import Lines, Statements
 from lint_rules.syntax import annotation_names, base_name, dotted_name
 from mla_guard.routes import ROUTES
@@ -166,6 +167,7 @@ class _Extractor(Statements):
             tuple(self.aliases),
             tuple(self.classes),
             tuple(self.functions),
+            *flows(self.imports, self.aliases, self.classes, self.functions),
         )
 
     def _module_body(self, body: Sequence[cst.CSTNode], inside: tuple[str, ...]) -> None:

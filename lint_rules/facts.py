@@ -203,12 +203,30 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return tuple(e for e in self.events if type(e) is CallEvent)
 
     @cached_property
+    def passed_on(self) -> dict[str, list[str]]:
+        """The locals that calls pass by each keyword."""
+        found: dict[str, list[str]] = {}
+        for event in self.calls:
+            for keyword, value in event.call.keywords:
+                if isinstance(value, Name):
+                    found.setdefault(keyword, []).append(value.id)
+        return found
+
+    @cached_property
     def writes(self) -> tuple[Write, ...]:
         return tuple(e for e in self.events if type(e) is Write)
 
     @cached_property
     def binds(self) -> tuple[Bind, ...]:
         return tuple(e for e in self.events if type(e) is Bind)
+
+    @cached_property
+    def bound(self) -> dict[str, list[Bind]]:
+        """The assignments of each local."""
+        found: dict[str, list[Bind]] = {}
+        for event in self.binds:
+            found.setdefault(event.name, []).append(event)
+        return found
 
     @cached_property
     def returned(self) -> tuple[Return, ...]:
@@ -253,12 +271,16 @@ class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one file says; ``flows`` and ``touched`` as :class:`lint_rules.reaching.Flows`."""
+
     path: str
     imports: tuple[Import, ...] = ()
     stars: tuple[tuple[str, int], ...] = ()
     aliases: tuple[tuple[str, Expr], ...] = ()
     classes: tuple[ClassFacts, ...] = ()
     functions: tuple[Function, ...] = ()
+    flows: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    touched: tuple[tuple[str, ...], ...] = ()
     error: str = ""
     error_line: int = 0
 

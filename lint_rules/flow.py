@@ -162,16 +162,12 @@ class Flow:
         return self._walk.passed
 
     def _frame(self, owner: Klass, function: Function, env: Mapping[str, Expr]) -> Frame:
-        binds: dict[str, list[Bind]] = {}
-        for event in function.events:
-            if isinstance(event, Bind):
-                binds.setdefault(event.name, []).append(event)
         static = kind_of(function) == "static"
         receiver = function.params[0].name if function.params and not static else ""
         if not self.klass.is_a(owner):  # an object that is handed ``self`` is not it
             env = {**env, receiver: Name(f"{owner.name}:{receiver}")}
             receiver = ""
-        return Frame(owner, owner.path, function, env, binds, receiver)
+        return Frame(owner, owner.path, function, env, function.bound, receiver)
 
     def _construct(
         self, member: Member, env: Mapping[str, Expr], path: list[Expr], depth: int
@@ -402,7 +398,7 @@ class Flow:
 
         for event in function.events:
             if isinstance(event, Read):
-                if event.probe or event.caught or frame.substituted(event.value) != SELF:
+                if event.probe or event.caught or not frame.is_self(event.value):
                     continue
                 property_ = self.klass.members.get(event.name)
                 if event.name in wanted:
@@ -427,7 +423,7 @@ class Flow:
             elif isinstance(event, CallEvent) and not event.caught:
                 func = event.call.func
                 if isinstance(func, Attr) and func.name in wanted:
-                    if frame.substituted(func.value) == SELF:
+                    if frame.is_self(func.value):
                         yield Reading(
                             func.name, way(event.cond), member.owner, function, event.line, chain
                         )
@@ -447,7 +443,7 @@ class Flow:
     ) -> tuple[Member | None, dict[str, Expr]]:
         target = super_target(call, member.owner, self.klass, frame.receiver)
         if target is None and isinstance(call.func, Attr):
-            if frame.substituted(call.func.value) == SELF:
+            if frame.is_self(call.func.value):
                 target = self.klass.method(call.func.name)
         if target is None:
             target = constructor(self.project, self.klass, frame.path, call)

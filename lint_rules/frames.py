@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lint_rules.conditions import formula, substitute
@@ -20,7 +20,7 @@ class Frame:
     path: str
     function: Function
     env: Mapping[str, Expr]
-    binds: dict[str, list[Bind]]
+    binds: Mapping[str, Sequence[Bind]]
     receiver: str
 
     def substituted(self, expr: Expr, depth: int = 0) -> Expr:
@@ -39,6 +39,10 @@ class Frame:
             return Name(f"{id(self.function)}:{item.id}")
 
         return substitute(expr, replace)
+
+    def is_self(self, expr: Expr) -> bool:
+        """Whether ``expr`` is the instance."""
+        return isinstance(expr, Name) and self.substituted(expr) == SELF
 
     def condition(self, cond: int, *, fatal: bool = True) -> list[Expr]:
         """The condition of an event; without the *fatal* parts, those that only exclude a raise."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lint_rules.conditions import atoms, formula
 from lint_rules.exposure import Exposure, View, Wrapper, constant_of
 from lint_rules.facts import Call, Const, Expr, Name
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
@@ -69,7 +68,7 @@ def is_guarded(use: Use) -> bool:
     if use.call is not None and isinstance(use.call.func, Name) and not use.delegated:
         return True
     asked: Expr = Call(Name("hasattr"), (use.base, Const(repr(use.name))))
-    return any(asked in atoms(formula(part)) for part in use.scope.path_of(use.cond))
+    return asked in use.scope.asked(use.cond)
 
 
 def arguments(call: Call) -> Arguments:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 __all__ = ["Ignored"]
+
+_SPECIAL = frozenset("*?[]\\/! ")
 
 
 class Ignored:
@@ -20,7 +23,7 @@ class Ignored:
     """
 
     def __init__(self, top: str) -> None:
-        self._specs: dict[str, GitIgnoreSpec] = {}
+        self._specs: dict[str, _Patterns] = {}
         for folder in _above(top):
             self.enter(folder)
 
@@ -30,13 +33,11 @@ class Ignored:
         for name in (os.path.join(".git", "info", "exclude"), ".gitignore"):
             try:
                 with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                    lines += [line for line in file.read().split("\n") if _can_match(line)]
+                    lines += [line for line in file.read().split("\n") if _says_something(line)]
             except OSError:
                 continue  # git, too, goes on without a file that it cannot read
         if lines:
-            from pathspec import GitIgnoreSpec
-
-            self._specs[folder] = GitIgnoreSpec.from_lines(lines)
+            self._specs[folder] = _Patterns(lines)
 
     def leaves_out(self, path: str, *, folder: bool) -> bool:
         """Whether ``path`` is ignored; nothing below an ignored folder may be asked for."""
@@ -47,7 +48,7 @@ class Ignored:
             spec = self._specs.get(above)
             if spec is not None:
                 relative = path[len(above.rstrip(os.sep)) + 1 :]
-                found = spec.check_file(relative + "/" if folder else relative).include
+                found = spec.judge(relative, folder)
                 if found is not None:
                     return found
             higher = os.path.dirname(above)
@@ -70,7 +71,45 @@ def _above(top: str) -> list[str]:
         found.append(folder)
 
 
-def _can_match(line: str) -> bool:
-    """Whether a pattern can match a folder or a Python file: ``*.so`` cannot."""
+def _says_something(line: str) -> bool:
     line = line.strip()
     return bool(line) and not line.startswith("#")
+
+
+class _Patterns:
+    """The patterns of one folder. Most are names or endings, which a look at the name settles."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        names: set[str] = set()
+        endings: set[str] = set()
+        others: list[str] = []
+        for line in lines:
+            name = line.strip().removeprefix("!").removesuffix("/")
+            ending = name.removeprefix("*")
+            if _SPECIAL.isdisjoint(name):
+                names.add(name)
+            elif ending and _SPECIAL.isdisjoint(ending):
+                endings.add(ending)
+            else:
+                others.append(line)
+        self._names = names
+        self._endings = tuple(endings)
+        self._others = _spec(others) if others else None
+
+    @cached_property
+    def _all(self) -> GitIgnoreSpec:
+        return _spec(self._lines)
+
+    def judge(self, relative: str, folder: bool) -> bool | None:
+        """Whether a path is ignored, None where no pattern says anything of it."""
+        name = relative.rpartition("/")[2]
+        named = name in self._names or name.endswith(self._endings)
+        spec = self._all if named else self._others
+        return spec.check_file(f"{relative}/" if folder else relative).include if spec else None
+
+
+def _spec(lines: list[str]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)

@@ -63,5 +63,8 @@ def _named(call: Call) -> str | None:
     """The name that a call is told by its second argument."""
     if len(call.args) < 2 or not isinstance(call.args[1], Const):
         return None
-    said = ast.literal_eval(call.args[1].text)
+    text = call.args[1].text
+    if text[1:-1].isidentifier():
+        return text[1:-1] if text[0] in "'\"" else None
+    said = ast.literal_eval(text)
     return said if isinstance(said, str) else None

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
-from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted
+from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted, last_name
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of, shape
@@ -204,6 +204,8 @@ class Judge:
                 elif isinstance(event, (Bind, Return)):
                     value = event.value
                 else:
+                    continue
+                if last_name(value) not in self.project.class_names:
                     continue
                 name = dotted(value)
                 for klass in self.project.resolve(scope.path, name) if name else ():

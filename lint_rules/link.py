@@ -209,7 +209,11 @@ class Klass:
         return tuple(found)
 
     def is_a(self, other: Klass) -> bool:
-        return other in self.mro
+        return other in self._above
+
+    @cached_property
+    def _above(self) -> frozenset[Klass]:
+        return frozenset(self.mro)
 
 
 class Project:
@@ -341,6 +345,28 @@ class Project:
                 best = [file] if common > longest else [*best, file]
                 longest = common
         return best
+
+    @cached_property
+    def class_names(self) -> frozenset[str]:
+        """Every name that can mean a class somewhere: its own, and those by other names."""
+        onwards: dict[str, list[str]] = {}
+        for imports in self._imports.values():
+            for local, entries in imports.items():
+                for entry in entries:
+                    if entry.name and entry.name != local:
+                        onwards.setdefault(entry.name, []).append(local)
+        for aliases in self._aliases.values():
+            for alias, values in aliases.items():
+                for value in values:
+                    for target in _alternatives(value):
+                        onwards.setdefault(target.rpartition(".")[2], []).append(alias)
+        found = {klass.name for klass in self.classes}
+        queue = list(found)
+        while queue:
+            new = set(onwards.get(queue.pop(), ())) - found
+            found |= new
+            queue += new
+        return frozenset(found)
 
     def resolve(self, path: str, name: str) -> list[Klass]:
         """The classes that the dotted ``name`` can mean in the file ``path``."""

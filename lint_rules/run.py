@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -38,8 +39,9 @@ __all__ = [
 _MOST_ATTEMPTS = 4
 _WORTH_HALVING = 60
 """Classes from which judging takes longer than the start of a process."""
-_FOLLOWING = frozenset({"MLA201", "MLA202", "MLA203", "MLA204"})
-"""The rules that share what following every constructor gives."""
+_APART = frozenset({"MLA201", "MLA202", "MLA203", "MLA204", "MLA307"})
+"""The rules that share little with the others: what following every constructor gives, and a view
+of classes of their own."""
 
 
 def read_project(
@@ -91,10 +93,23 @@ def check(
     than it is read.
     """
     asked = partial(Asked, targets, config, changed)
-    for _ in range(_MOST_ATTEMPTS - 1):
-        with suppress(TreeChanged):
-            return _check(asked(), unsaved, progress, cache)
-    return _check(asked(), unsaved, progress, cache)
+    with _uncollected():
+        for _ in range(_MOST_ATTEMPTS - 1):
+            with suppress(TreeChanged):
+                return _check(asked(), unsaved, progress, cache)
+        return _check(asked(), unsaved, progress, cache)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Most of what a check makes lives until its end: to look for garbage takes a seventh of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _check(
@@ -178,17 +193,17 @@ def _report(
 
 
 def _findings(judge: Judge, codes: Sequence[str]) -> list[Diagnostic]:
-    """What the rules find, with those that follow constructors on a second processor."""
+    """What the rules find, with those that stand apart on a second processor."""
 
     def of(chosen: Sequence[str]) -> list[Diagnostic]:
         return [finding for code in chosen for finding in RULES[code](judge)]
 
-    following = [code for code in codes if code in _FOLLOWING]
-    others = [code for code in codes if code not in _FOLLOWING]
-    if len(judge.classes) < _WORTH_HALVING or not (following and others and can_halve()):
+    apart = [code for code in codes if code in _APART]
+    others = [code for code in codes if code not in _APART]
+    if len(judge.classes) < _WORTH_HALVING or not (apart and others and can_halve()):
         return of(codes)
     _ = judge.view.uses, judge.view.wrappers  # both halves need them
-    mine, theirs = both(partial(of, others), partial(of, following))
+    mine, theirs = both(partial(of, others), partial(of, apart))
     return mine + theirs
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from lint_rules.conditions import conjunction, formula
+from lint_rules.conditions import atoms, conjunction, formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -23,6 +23,7 @@ from lint_rules.facts import (
     Parameter,
     Seq,
     dotted,
+    last_name,
 )
 from lint_rules.link import Klass, kind_of
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Scope", "Typed", "merged"]
 
 _CASTS = {"cast", "typing.cast"}
+_GIVING = frozenset({"getattr", "cast", "list", "tuple", "reversed", "copy"})
+"""Functions of which what they are passed says what they give."""
 _DEPTH = 12
 
 
@@ -74,11 +77,16 @@ class Typed:
     @property
     def possible(self) -> list[Klass]:
         """Every class of which it can be an instance, in file and line order."""
-        found = set(self.exact)
-        for klass in self.classes:
-            found.add(klass)
-            found.update(klass.descendants)
-        return sorted(found, key=lambda k: (k.path, k.line))
+        return list(_possible(self.classes, self.exact))
+
+
+@lru_cache(maxsize=256)
+def _possible(classes: frozenset[Klass], exact: frozenset[Klass]) -> tuple[Klass, ...]:
+    found = set(exact)
+    for klass in classes:
+        found.add(klass)
+        found.update(klass.descendants)
+    return tuple(sorted(found, key=lambda k: (k.path, k.line)))
 
 
 def merged(found: Iterable[Typed | None]) -> Typed | None:
@@ -99,12 +107,9 @@ class Scope:
     klass: Klass | None
     function: Function
 
-    @cached_property
+    @property
     def binds(self) -> dict[str, list[Bind]]:
-        found: dict[str, list[Bind]] = {}
-        for event in self.function.binds:
-            found.setdefault(event.name, []).append(event)
-        return found
+        return self.function.bound
 
     @cached_property
     def params(self) -> dict[str, Parameter]:
@@ -141,6 +146,18 @@ class Scope:
     def _guards(self) -> dict[int, tuple[Expr, ...]]:
         return {}
 
+    def asked(self, cond: int) -> frozenset[Expr]:
+        """The atoms of the conditions under which an event happens."""
+        found = self._asked.get(cond)
+        if found is None:
+            parts = (atoms(formula(part)) for part in self.path_of(cond))
+            found = self._asked[cond] = frozenset(atom for part in parts for atom in part)
+        return found
+
+    @cached_property
+    def _asked(self) -> dict[int, frozenset[Expr]]:
+        return {}
+
     def path_of(self, cond: int) -> list[Expr]:
         """The conditions under which an event happens, outermost first."""
         found: list[Expr] = []
@@ -157,9 +174,9 @@ class Scope:
         if isinstance(expr, Name):
             return self._typed_name(expr.id, depth)
         if isinstance(expr, Attr):
-            return self._typed_attr(expr, depth)
+            return self._typed_attr(expr, depth) if expr.name in self.types.reached else None
         if isinstance(expr, Call):
-            return self._typed_call(expr, depth)
+            return self._typed_call(expr, depth) if self._may_give(expr.func) else None
         if isinstance(expr, Item):
             held = self.typed(expr.value, depth + 1)
             return held.single() if held is not None else None
@@ -171,6 +188,22 @@ class Scope:
         if isinstance(expr, (Or, And)):
             return merged(self.typed(item, depth + 1) for item in expr.items)
         return None
+
+    def _may_give(self, func: Expr) -> bool:
+        """Whether a call of ``func`` can give a backend, by names alone."""
+        reached = self.types.reached
+        if isinstance(func, Name):
+            return (
+                func.id in reached
+                or func.id in _GIVING
+                or func.id in self.binds
+                or func.id in self.params
+                or func.id in self.types.around(self.path)
+            )
+        if isinstance(func, Attr):
+            name = func.name
+            return name in reached or name in _GIVING or last_name(func.value) in reached
+        return False
 
     def _typed_name(self, name: str, depth: int) -> Typed | None:
         if name == self.receiver and self.klass is not None:
@@ -291,9 +324,11 @@ class Scope:
                 return merged(self.class_typed(b.value, depth + 1) for b in binds)
             return merged(
                 scope.class_typed(expr, depth + 1)
-                for scope in self.types.around(self.path)
-                if scope is not self and (expr.id in scope.params or expr.id in scope.binds)
+                for scope in self.types.around(self.path).get(expr.id, ())
+                if scope is not self
             )
+        if isinstance(expr, Attr) and expr.name not in self.types.reached:
+            return None
         if isinstance(expr, Attr) and self.klass is not None and expr.value == Name(self.receiver):
             return merged(
                 self.types.annotated_class(owner.path, write.annotation)

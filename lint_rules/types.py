@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from lint_rules.facts import Attr, CallEvent, Function, Name, Return, Seq, dotted
+from lint_rules.facts import Attr, CallEvent, Function, Name, Seq, dotted, last_name
 from lint_rules.link import Klass, Member, Project
+from lint_rules.reaching import reached
 from lint_rules.routed import children_of, declares_routes
 from lint_rules.scope import Scope, Typed, merged
 
@@ -37,6 +38,9 @@ class Types:
         self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
         self._names: dict[str, dict[Klass, Typed]] = {}
         self._returns: dict[str, dict[Klass, Typed]] = {}
+        self._around: dict[str, dict[str, list[Scope]]] = {}
+        self.reached = self._reached()
+        self._idle = self._without_backends()
         self._learnt = False
         for _ in range(3):
             before = (sum(map(len, self._names.values())), sum(map(len, self._returns.values())))
@@ -53,6 +57,26 @@ class Types:
             self._below.clear()
             if before == after:
                 break
+
+    def _reached(self) -> frozenset[str]:
+        """The names of attributes, functions and classes that can hold, give or be a backend."""
+        families = [k for k in self.project.classes if k.root in self.roots]
+        names = {k.name for k in families}
+        names.update(c for k in families if declares_routes(k) for c in children_of(k))
+        return reached(self.project.files.values(), names)
+
+    def _without_backends(self) -> frozenset[int]:
+        """The functions, by ``id``, none of whose expressions can hold a backend."""
+        return frozenset(
+            id(function)
+            for facts in self.project.files.values()
+            for function, names in zip(
+                [*facts.functions, *(m for klass in facts.classes for m in klass.methods)],
+                facts.touched,
+                strict=True,
+            )
+            if self.reached.isdisjoint(names)
+        )
 
     def names_in(self, scope: Scope) -> dict[str, Typed | None]:
         """What the locals of a scope hold, as far as it is known."""
@@ -79,6 +103,10 @@ class Types:
             for method in klass.facts.methods:
                 yield self.scope(klass, method)
 
+    def busy_scopes(self) -> Iterator[Scope]:
+        """Those of :meth:`scopes` in which an expression may hold a backend."""
+        return (scope for scope in self.scopes() if id(scope.function) not in self._idle)
+
     @cached_property
     def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
         """The calls of the project whose callee names classes, and those."""
@@ -86,7 +114,8 @@ class Types:
             (scope, event, classes)
             for scope in self.scopes()
             for event in scope.function.calls
-            if (name := dotted(event.call.func))
+            if last_name(event.call.func) in self.project.class_names
+            and (name := dotted(event.call.func))
             and (classes := self.project.resolve(scope.path, name))
         ]
 
@@ -96,7 +125,7 @@ class Types:
                 continue
             for attr in klass.facts.attrs:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
-        for scope in self.scopes():
+        for scope in self.busy_scopes():
             inside = scope.klass is not None and scope.klass.root in self.roots
             for event in scope.function.writes:
                 if not (inside and event.target == Name(scope.receiver)):
@@ -191,14 +220,18 @@ class Types:
         }
         return sorted(found, key=lambda k: (k.path, k.line))
 
-    def around(self, path: str) -> list[Scope]:
-        """The module-level functions of a file, in which classes may be defined."""
-        found: list[Scope] = []
-        for function in self.project.functions.get(path, {}).values():
-            key = (0, id(function))
-            if key not in self._scopes:
-                self._scopes[key] = Scope(self, path, None, function)
-            found.append(self._scopes[key])
+    def around(self, path: str) -> dict[str, list[Scope]]:
+        """The module-level functions of a file, in which classes may be defined, by local."""
+        found = self._around.get(path)
+        if found is None:
+            found = self._around[path] = {}
+            for function in self.project.functions.get(path, {}).values():
+                key = (0, id(function))
+                if key not in self._scopes:
+                    self._scopes[key] = Scope(self, path, None, function)
+                scope = self._scopes[key]
+                for name in {*scope.params, *scope.binds}:
+                    found.setdefault(name, []).append(scope)
         return found
 
     def by_name(self, name: str, path: str) -> Typed | None:
@@ -270,8 +303,7 @@ class Types:
             if (member := klass.own.get(name)) is not None
             and member.function is not None
             and member.function.params
-            for event in member.function.events
-            if isinstance(event, Return)
+            for event in member.function.returned
             for value in (event.value.items if isinstance(event.value, Seq) else (event.value,))
         )
 

@@ -181,6 +181,7 @@ def _bind(shape: Shape, call: Call) -> inspect.BoundArguments:
     return bind(*range(call.positional), **dict.fromkeys(call.keywords))
 
 
+@lru_cache(maxsize=4096)
 def _fails(shape: Shape, call: Call) -> bool:
     try:
         _bind(shape, call)
