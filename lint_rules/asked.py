@@ -159,7 +159,7 @@ class Asked:
         Such are flags that a function without arguments gives: ``get_config().flag``.
         """
         found: dict[Klass, frozenset[Expr]] = {}
-        for scope in self.types.scopes():
+        for scope in self.types.naming_scopes:
             for event in scope.function.calls:
                 for klass in self._built_by(scope, event.call.func):
                     if scope.klass is None or not scope.klass.is_a(klass):

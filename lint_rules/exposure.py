@@ -118,6 +118,7 @@ class View(Answers):
         self._callers: dict[tuple[Klass, str], list[Use]] = {}
         self._implementers: dict[tuple[Klass, str], list[Klass]] = {}
         self._needed: dict[tuple[Klass, str], frozenset[str]] = {}
+        self._in_steps: dict[Klass, bool] = {}
 
     @cached_property
     def wrappers(self) -> list[Wrapper]:
@@ -346,11 +347,14 @@ class View(Answers):
         A multi-step backend that subclasses the leaf of which it holds one per step answers to
         other callers than the leaf.
         """
-        return any(
-            klass.is_a(k) and k is not k.root
-            for typed in self.types.held(klass).values()
-            for k in typed.named
-        )
+        found = self._in_steps.get(klass)
+        if found is None:
+            found = self._in_steps[klass] = any(
+                klass.is_a(k) and k is not k.root
+                for typed in self.types.held(klass).values()
+                for k in typed.named
+            )
+        return found
 
 
 def _exactly(scope: Scope, value: Expr, line: int) -> list[Klass]:

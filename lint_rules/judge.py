@@ -196,7 +196,7 @@ class Judge:
     @cached_property
     def _built(self) -> dict[Klass, list[tuple[str, int, str]]]:
         found: dict[Klass, list[tuple[str, int, str]]] = {}
-        for scope in self.view.types.scopes():
+        for scope in self.view.types.naming_scopes:
             for event in scope.function.events:
                 called = isinstance(event, CallEvent)
                 if isinstance(event, CallEvent):

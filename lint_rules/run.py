@@ -13,7 +13,7 @@ from types import MappingProxyType
 from lint_rules.cache import Cache
 from lint_rules.config import Config, ConfigError
 from lint_rules.finished import Asked, recall, remember
-from lint_rules.halves import both, can_halve
+from lint_rules.halves import can_halve, from_both_ends
 from lint_rules.judge import Judge
 from lint_rules.library import Library, TreeChanged
 from lint_rules.link import Project
@@ -193,18 +193,17 @@ def _report(
 
 
 def _findings(judge: Judge, codes: Sequence[str]) -> list[Diagnostic]:
-    """What the rules find, with those that stand apart on a second processor."""
+    """What the rules find, on two processors where that pays; those that stand apart come last."""
+    ordered = sorted(codes, key=lambda code: code in _APART)
 
-    def of(chosen: Sequence[str]) -> list[Diagnostic]:
-        return [finding for code in chosen for finding in RULES[code](judge)]
+    def of(code: str) -> list[Diagnostic]:
+        return list(RULES[code](judge))
 
-    apart = [code for code in codes if code in _APART]
-    others = [code for code in codes if code not in _APART]
-    if len(judge.classes) < _WORTH_HALVING or not (apart and others and can_halve()):
-        return of(codes)
-    _ = judge.view.uses, judge.view.wrappers  # both halves need them
-    mine, theirs = both(partial(of, others), partial(of, apart))
-    return mine + theirs
+    if len(judge.classes) < _WORTH_HALVING or not can_halve():
+        return [finding for code in ordered for finding in of(code)]
+    _ = judge.view.uses, judge.view.wrappers  # both processes need them
+    found = from_both_ends([partial(of, code) for code in ordered])
+    return [finding for findings in found for finding in findings]
 
 
 class Reported:

@@ -55,9 +55,9 @@ def refusals(classes: Sequence[Klass], scopes: Sequence[Scope]) -> Iterator[Refu
                 hooks.setdefault(name, []).append(member)
     hooks = {name: members for name, members in hooks.items() if len(members) >= _IMPLEMENTERS}
     said: set[tuple[str, Member]] = set()
-    for scope in scopes:
-        for event in scope.function.events:
-            if not isinstance(event, CallEvent) or event.caught or not event.call.keywords:
+    for scope in scopes if hooks else ():
+        for event in scope.function.calls:
+            if event.caught or not event.call.keywords:
                 continue
             func = event.call.func
             if not isinstance(func, Attr) or func.value == Name(scope.receiver):

@@ -108,11 +108,17 @@ class Types:
         return (scope for scope in self.scopes() if id(scope.function) not in self._idle)
 
     @cached_property
+    def naming_scopes(self) -> list[Scope]:
+        """Those of :meth:`scopes` that may call, assign or return a class, or call its methods."""
+        names = self.project.class_names
+        return [scope for scope in self.scopes() if not names.isdisjoint(scope.function.named)]
+
+    @cached_property
     def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
         """The calls of the project whose callee names classes, and those."""
         return [
             (scope, event, classes)
-            for scope in self.scopes()
+            for scope in self.naming_scopes
             for event in scope.function.calls
             if last_name(event.call.func) in self.project.class_names
             and (name := dotted(event.call.func))

@@ -361,7 +361,13 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
     What is passed by position has to mean what the family's base calls it.
     """
     said: set[Member] = set()
-    for scope in judge.view.types.scopes():
+    promised = [
+        (klass, init, promise)
+        for klass in judge.view.types.returned_classes
+        if (init := klass.method("__init__")) is not None
+        and (promise := _promised_init(klass)) is not None
+    ]
+    for scope in judge.view.types.scopes() if promised else ():
         for event in scope.function.calls:
             if event.caught or not isinstance(event.call.func, (Name, Attr)):
                 continue
@@ -369,10 +375,8 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
             if made is None:
                 continue
             call = arguments(event.call)
-            for klass in judge.view.types.returned_classes:
-                init = klass.method("__init__")
-                promise = _promised_init(klass)
-                if init is None or init in said or promise is None or not made.holds(klass):
+            for klass, init, promise in promised:
+                if init in said or not made.holds(klass):
                     continue
                 known = klass.complete or init.owner is klass
                 moved = _moved(init, promise, call) if known else ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -15,7 +17,7 @@ import lint_rules.tree
 from lint_rules.cache import Cache
 from lint_rules.config import load_config
 from lint_rules.crew import Crew
-from lint_rules.halves import both
+from lint_rules.halves import from_both_ends
 from lint_rules.run import check
 from tests.lint.edits import Tree
 
@@ -54,9 +56,33 @@ def test_a_new_name_is_looked_for_where_every_row_was_kept(
     assert check([tmp_path], asking, cache=cache) == check([tmp_path], asking)
 
 
-def test_a_process_that_ends_early_is_an_error() -> None:
+def test_every_task_is_done_once_and_in_order(tmp_path: Path) -> None:
+    for count in (0, 1, 2, 40):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        tasks = [partial(_noted, folder, number) for number in range(count)]
+        assert from_both_ends(tasks) == list(range(count))
+        assert len(list(folder.iterdir())) == count
+
+
+def _noted(folder: Path, number: int) -> int:
+    (folder / str(number)).touch(exist_ok=False)
+    return number
+
+
+def test_a_process_that_ends_early_is_an_error(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+
+    def wait() -> None:
+        while not ended.exists():
+            time.sleep(0.001)
+
+    def end() -> None:
+        ended.touch()
+        os._exit(1)
+
     with pytest.raises(RuntimeError, match="that judges has ended early"):
-        both(lambda: 1, lambda: os._exit(1))
+        from_both_ends([wait, end])
     crew = Crew(1)
     crew._processes[0].kill()
     with pytest.raises(RuntimeError, match="that reads sources has ended early"):
