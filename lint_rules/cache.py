@@ -157,7 +157,7 @@ def clear(folder: Path) -> int:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return 0
-    ours = (_REPORTS, "rows", "facts", ".gitignore")
+    ours = (_REPORTS, "rows", "facts", "recent", ".gitignore")
     for name in names:
         if name.startswith(ours):
             with contextlib.suppress(FileNotFoundError):

@@ -36,6 +36,10 @@ class Asked:
         question = repr((self.targets, config, self.changed))
         self._asked = question.encode("utf-8", "surrogateescape")
 
+    def again(self) -> Asked:
+        """The same, of what stands on disk now."""
+        return Asked(self.targets, self.config, self.changed)
+
     def key(self) -> bytes:
         """Names the question and every file's identity."""
         # marshal's version 2 has no references, so that equal values give equal bytes

@@ -18,7 +18,9 @@ from lint_rules.tree import Identity, Listing, identity_of, racy
 
 __all__ = ["Library", "Texts", "TreeChanged"]
 
-_BATCH_BYTES = 200_000
+_MOST_RECENT = 40
+"""So many files beside, and as many out of date in, the large file of facts, and no more."""
+_BATCH_BYTES = 60_000
 T = TypeVar("T")
 
 
@@ -34,7 +36,11 @@ class _Rows(msgspec.Struct, array_like=True, gc=False):
 
 
 class _Facts(msgspec.Struct, array_like=True, gc=False):
-    """Encoded facts by the key of the job that gave them."""
+    """Encoded facts by the key of the job that gave them.
+
+    Most stand in ``facts``; what was found out since that was written, in ``recent``, so that the
+    check of one edit does not write all of it again.
+    """
 
     by_key: dict[bytes, msgspec.Raw]
 
@@ -94,6 +100,8 @@ class Library:
         self._spare: Crew | None = None
         self._held: dict[str, int] = {}
         self._known: dict[bytes, msgspec.Raw] | None = None
+        self._written: dict[bytes, msgspec.Raw] = {}
+        self._recent: dict[bytes, msgspec.Raw] = {}
         self._kept: dict[bytes, msgspec.Raw] = {}
         self._rows_changed = False
         self.rows: dict[str, Row] = {}
@@ -108,9 +116,10 @@ class Library:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._close()
+        self.dismiss()
 
-    def _close(self) -> None:
+    def dismiss(self) -> None:
+        """End the processes that were started; what is asked for later is done in this one."""
         for crew in (self._crew, self._spare):
             if crew is not None:
                 crew.close()
@@ -239,7 +248,9 @@ class Library:
         ``wanted`` says of each whether it is read whole, or cut down to what mentions ``words``.
         """
         if self._known is None:
-            self._known = (self._load("facts", _Facts) or _Facts({})).by_key
+            self._written = self._kept_facts("facts")
+            self._recent = self._kept_facts("recent")
+            self._known = self._written | self._recent
         known = self._known
         relevant = set(words)
         keys: dict[str, bytes] = {}
@@ -263,7 +274,6 @@ class Library:
         for path, data in self._extracted(todo, size, decode_known):
             self._kept[keys[path]] = msgspec.Raw(data)
             facts[path] = decoder.decode(data)
-        self._close()
         return [facts[path] for path in sorted(wanted)]
 
     def _extracted(
@@ -276,7 +286,8 @@ class Library:
         self._collect(jobs)
         ready = [msgspec.structs.replace(job, data=self.texts[p]) for p, job in jobs.items()]
         # where much is known, a process parses what is not while this one takes that in
-        if not ready or not worth_a_crew(sum(len(job.data) for job in ready) + known):
+        size = sum(len(job.data) for job in ready) + known
+        if not ready or (self._crew is None and not worth_a_crew(size)):
             meanwhile()
             yield from self._reader.extract(ready)
             return
@@ -303,10 +314,24 @@ class Library:
         if self._cache is None:
             return
         if self._known is not None and self._kept.keys() != self._known.keys():
-            self._cache.write("facts", msgspec.msgpack.encode(_Facts(self._kept)))
+            self._save_facts(self._cache)
         if self._rows_changed:
             rows = {path: self._lasting(row) for path, row in self.rows.items()}
             self._cache.write("rows", msgspec.msgpack.encode(_Rows(self._names, rows)))
+
+    def _save_facts(self, cache: Cache) -> None:
+        recent = {key: data for key, data in self._kept.items() if key not in self._written}
+        current = len(self._kept) - len(recent)
+        most = _MOST_RECENT if self._written else 0
+        if len(recent) > most or len(self._written) > current + _MOST_RECENT:
+            cache.write("facts", msgspec.msgpack.encode(_Facts(self._kept)))
+            recent = {}
+        if recent.keys() != self._recent.keys():
+            cache.write("recent", msgspec.msgpack.encode(_Facts(recent)))
+
+    def _kept_facts(self, name: str) -> dict[bytes, msgspec.Raw]:
+        found = self._load(name, _Facts)
+        return found.by_key if found is not None else {}
 
     def _lasting(self, row: Row) -> Row:
         """A row as a later check may believe it."""

@@ -47,6 +47,7 @@ def load(
     failures += [(path, 1, f"cannot be read: {why}") for path, why in library.unreadable.items()]
     project = Project(facts, (*roots, *companions), found.stand_ins)
     project.described = _described(facts, found, project, library)
+    library.dismiss()
     return Loaded(project, found, tuple(sorted(failures)))
 
 

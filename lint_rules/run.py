@@ -9,28 +9,29 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from lint_rules.cache import Cache
 from lint_rules.config import Config, ConfigError
 from lint_rules.finished import Asked, recall, remember
 from lint_rules.halves import can_halve, from_both_ends
-from lint_rules.judge import Judge
 from lint_rules.library import Library, TreeChanged
-from lint_rules.link import Project
-from lint_rules.load import Loaded, load
-from lint_rules.nearest import nearest
 from lint_rules.profiles import BACKEND_ROOTS, COMPANION_ROOTS
 from lint_rules.report import FileFailure, Report
-from lint_rules.rules import RULES
-from lint_rules.suppression import apply_ignores
 from lint_rules.target import inside
 from mla_guard.diagnostic import Diagnostic, Place, Related
+
+if TYPE_CHECKING:
+    from lint_rules.judge import Judge
+    from lint_rules.link import Project
+    from lint_rules.load import Loaded
 
 __all__ = [
     "FileFailure",
     "Report",
     "Reported",
     "TreeChanged",
+    "answer",
     "check",
     "judged",
     "read_project",
@@ -51,6 +52,10 @@ def read_project(
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Loaded, Judge]:
     """Link and prepare what ``library`` holds."""
+    # what links and judges loads here, while the processes of the library load the parser
+    from lint_rules.judge import Judge
+    from lint_rules.load import load
+
     roots = (*BACKEND_ROOTS, *config.bases)
     loaded = load(library, roots, COMPANION_ROOTS, config.stand_ins, progress=progress)
     _check_bases(config, loaded.project)
@@ -61,6 +66,8 @@ def read_project(
 
 def _check_bases(config: Config, project: Project) -> None:
     """Refuse a configured base class that nothing in the project derives from."""
+    from lint_rules.nearest import nearest
+
     for name in config.bases:
         if not any(root.name == name.rpartition(".")[2] for root in project.roots):
             close = nearest(
@@ -92,12 +99,24 @@ def check(
     result is the same without one. Raises :class:`TreeChanged` for a tree that is edited faster
     than it is read.
     """
-    asked = partial(Asked, targets, config, changed)
+    asked = Asked(targets, config, changed)
+    return answer(asked, unsaved=unsaved, progress=progress, cache=cache)
+
+
+def answer(
+    asked: Asked,
+    *,
+    unsaved: Mapping[str, bytes] = MappingProxyType({}),
+    progress: Callable[[str], None] | None = None,
+    cache: Cache | None = None,
+) -> Report:
+    """What :func:`check` gives for a question that is already put."""
     with _uncollected():
         for _ in range(_MOST_ATTEMPTS - 1):
             with suppress(TreeChanged):
-                return _check(asked(), unsaved, progress, cache)
-        return _check(asked(), unsaved, progress, cache)
+                return _check(asked, unsaved, progress, cache)
+            asked = asked.again()
+        return _check(asked, unsaved, progress, cache)
 
 
 @contextmanager
@@ -166,10 +185,12 @@ def _report(
     judge: Judge,
     progress: Callable[[str], None] | None,
 ) -> Report:
+    from lint_rules.suppression import apply_ignores
+
     config = asked.config
     if progress is not None:
         progress("checking")
-    findings = dict.fromkeys(_findings(judge, [c for c in RULES if config.selects(c)]))
+    findings = dict.fromkeys(_findings(judge, config))
     marked = sorted(path for path, row in library.rows.items() if row.marked)
     kept = apply_ignores(findings, ((path, library.texts[path]) for path in marked), config.selects)
     reported = Reported(asked.targets, asked.changed)
@@ -192,9 +213,11 @@ def _report(
     )
 
 
-def _findings(judge: Judge, codes: Sequence[str]) -> list[Diagnostic]:
+def _findings(judge: Judge, config: Config) -> list[Diagnostic]:
     """What the rules find, on two processors where that pays; those that stand apart come last."""
-    ordered = sorted(codes, key=lambda code: code in _APART)
+    from lint_rules.rules import RULES
+
+    ordered = sorted(filter(config.selects, RULES), key=lambda code: code in _APART)
 
     def of(code: str) -> list[Diagnostic]:
         return list(RULES[code](judge))

@@ -33,6 +33,7 @@ from mla_guard.server_cli import add_server
 if TYPE_CHECKING:
     from lint_rules.cache import Cache
     from lint_rules.config import Config
+    from lint_rules.finished import Asked
     from lint_rules.output import Format
     from lint_rules.run import Report
 
@@ -346,25 +347,18 @@ def _run(
     from lint_rules.finished import Asked, recall
 
     cache = Cache(cache_folder(config, targets)) if cached else None
-    if cache is not None:
-        report = recall(cache, Asked(targets, config, changed).key())
-        if report is not None:
-            return report
-    return _run_anew(targets, config, changed, cache)
+    asked = Asked(targets, config, changed)
+    report = recall(cache, asked.key()) if cache is not None else None
+    return report if report is not None else _run_anew(asked, cache)
 
 
-def _run_anew(
-    targets: Sequence[Path],
-    config: Config,
-    changed: Collection[Path] | None,
-    cache: Cache | None,
-) -> Report:
+def _run_anew(asked: Asked, cache: Cache | None) -> Report:
     from lint_rules.config import ConfigError
-    from lint_rules.run import TreeChanged, check
+    from lint_rules.run import TreeChanged, answer
 
     try:
         with _progress() as progress:
-            return check(targets, config, changed=changed, progress=progress, cache=cache)
+            return answer(asked, progress=progress, cache=cache)
     except ConfigError as error:
         raise UsageError(str(error)) from error
     except TreeChanged as error:

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+import lint_rules.library
 import lint_rules.tree
 from lint_rules.cache import Cache
 from lint_rules.config import ConfigError, load_config
@@ -31,6 +32,8 @@ def test_the_result_after_each_edit_is_that_of_a_cold_check(
 ) -> None:
     # so short that files count as settled between two edits, most of the time
     monkeypatch.setattr(lint_rules.tree, "GRANULARITY_NS", 8_000_000)
+    # so few that the large file of facts is written anew now and then, and not each time
+    monkeypatch.setattr(lint_rules.library, "_MOST_RECENT", 3)
     tree = Tree(tmp_path, Random(seed))
     cache = Cache(tmp_path / ".cache")
     seen: Counter[str] = Counter()
