@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from lint_rules.conditions import conjunction, formula
 from lint_rules.facts import (
-    And,
     Attr,
     Bind,
     Call,
@@ -53,12 +51,20 @@ class Asked:
         Code that stands nearer to some backend than to the base class, in a folder for one platform
         say, addresses the backends of that folder.
         """
-        found = self._neighbourhoods.get(path)
+        folder = path.rpartition("/")[0]
+        found = self._neighbourhoods.get(folder)
         if found is None:
             roots = max((_shared(path, root.path) for root in self.roots), key=len, default="")
-            near = max((_shared(path, k.path) for k in self.backends), key=len, default="")
-            found = self._neighbourhoods[path] = near if len(near) > len(roots) else ""
+            near = max(
+                (_shared(path, file) for file in self._defining_folders), key=len, default=""
+            )
+            found = self._neighbourhoods[folder] = near if len(near) > len(roots) else ""
         return found
+
+    @cached_property
+    def _defining_folders(self) -> list[str]:
+        """A file that defines a backend, of each folder that has one."""
+        return list({path.rpartition("/")[0]: path for path in sorted(self.defining)}.values())
 
     @cached_property
     def roles(self) -> frozenset[Klass]:
@@ -184,9 +190,7 @@ class Asked:
 
 
 def _everywhere(scope: Scope, cond: int) -> frozenset[Expr]:
-    path = conjunction(map(formula, scope.path_of(cond)))
-    literals = path.items if isinstance(path, And) else (path,)
-    return frozenset(item for item in literals if _is_global(item))
+    return frozenset(item for item in scope.guards(cond) if _is_global(item))
 
 
 def _is_global(literal: Expr) -> bool:

@@ -213,6 +213,18 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return found
 
     @cached_property
+    def appended(self) -> list[tuple[Attr, Expr]]:
+        """What calls add to a list or set that is an attribute: ``self.x.append(value)``."""
+        return [
+            (event.call.func.value, event.call.args[0])
+            for event in self.calls
+            if len(event.call.args) == 1
+            and isinstance(event.call.func, Attr)
+            and event.call.func.name in {"append", "add"}
+            and isinstance(event.call.func.value, Attr)
+        ]
+
+    @cached_property
     def writes(self) -> tuple[Write, ...]:
         return tuple(e for e in self.events if type(e) is Write)
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["LogicalLine", "logical_lines", "reduced"]
+__all__ = ["LogicalLine", "each_logical_line", "logical_lines", "reduced"]
 
 _ATOMIC = "+" if sys.version_info >= (3, 11) else ""
 """Keeps a repetition from giving back what it took, which only costs time here; new in 3.11."""
@@ -58,15 +58,20 @@ class LogicalLine(NamedTuple):
 
 def logical_lines(source: str) -> list[LogicalLine]:
     """The logical lines of ``source`` in order; blank and comment lines are none."""
-    found: list[LogicalLine] = []
+    return list(each_logical_line(source))
+
+
+def each_logical_line(source: str, start: int = 0, line: int = 1) -> Iterator[LogicalLine]:
+    """The logical lines from the offset ``start`` on, at which one begins, in ``line``.
+
+    Each is found when it is asked for.
+    """
     whole_line = _WHOLE_LINE.match
-    start = 0
-    line = 1
     while True:
         match = whole_line(source, start)
         if match is not None:
             if match.end(2) > match.end(1):
-                found.append(LogicalLine(start, match.end() - 1, line, match.end(1) - start))
+                yield LogicalLine(start, match.end() - 1, line, match.end(1) - start)
             end = match.end()
             line += source.count("\n", start, end)
             start = end
@@ -75,11 +80,11 @@ def logical_lines(source: str) -> list[LogicalLine]:
             text = source[start:end]
             stripped = text.lstrip(" \t\f\r")
             if stripped and stripped[0] != "#":
-                found.append(LogicalLine(start, end, line, len(text) - len(stripped)))
+                yield LogicalLine(start, end, line, len(text) - len(stripped))
             line += text.count("\n") + 1
             start = end + 1
         else:
-            return found
+            return
 
 
 def _end(source: str, start: int) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import bisect
+import itertools
 import re
 from collections.abc import Mapping
 
 from lint_rules.link import Klass, Member
-from lint_rules.outline import LogicalLine, logical_lines
+from lint_rules.outline import each_logical_line
 from mla_guard.diagnostic import Place, Related
 
 __all__ = ["Places"]
@@ -23,15 +23,16 @@ class Places:
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         self._sources = sources
-        self._lines: dict[str, tuple[str, list[LogicalLine], list[int]]] = {}
+        self._files: dict[str, tuple[str, list[int]]] = {}
 
-    def _read(self, path: str) -> tuple[str, list[LogicalLine], list[int]]:
-        found = self._lines.get(path)
+    def _read(self, path: str) -> tuple[str, list[int]]:
+        """The text of a file, and where in it each line starts."""
+        found = self._files.get(path)
         if found is None:
             text = self._sources.get(path, b"").decode("utf-8-sig", "replace")
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-            lines = logical_lines(text)
-            found = self._lines[path] = (text, lines, [entry.line for entry in lines])
+            ends = itertools.accumulate(len(line) + 1 for line in text.split("\n"))
+            found = self._files[path] = (text, [0, *ends])
         return found
 
     def text(self, path: str) -> str:
@@ -39,16 +40,15 @@ class Places:
         return self._read(path)[0]
 
     def at(self, path: str, line: int, name: str) -> Place:
-        """The first ``name`` in the statement at ``line``; its start where there is none.
+        """The first ``name`` in the statement that begins at ``line``; its start without one.
 
         Attributes (``.name``) and definitions come before other occurrences, and code before what
         stands in strings.
         """
-        text, lines, starts = self._read(path)
-        index = bisect.bisect_right(starts, line) - 1
-        if index < 0 or not name:
+        text, starts = self._read(path)
+        entry = next(each_logical_line(text, starts[line - 1], line), None) if text else None
+        if entry is None or not name:
             return Place(path, line)
-        entry = lines[index]
         raw = text[entry.start : entry.end]
         code = _NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), raw)
         word = re.escape(name)

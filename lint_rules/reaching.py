@@ -105,11 +105,8 @@ def _given(function: Function) -> Iterator[tuple[str, tuple[str, ...], list[Expr
     yield function.name, function.returns, [event.value for event in function.returned]
     for write in function.writes:
         yield write.name, write.annotation, [write.value] if write.value is not None else []
-    for event in function.calls:
-        func = event.call.func
-        if isinstance(func, Attr) and func.name in {"append", "add"}:
-            if isinstance(func.value, Attr) and len(event.call.args) == 1:
-                yield func.value.name, (), [event.call.args[0]]
+    for target, value in function.appended:
+        yield target.name, (), [value]
 
 
 def _bases(function: Function) -> Iterator[Expr]:

@@ -343,13 +343,8 @@ class Types:
         for owner in klass.mro:
             for method in owner.facts.methods:
                 scope = self.scope(owner, method)
-                for event in method.calls:
-                    if len(event.call.args) != 1:
-                        continue
-                    func = event.call.func
-                    if isinstance(func, Attr) and func.name in {"append", "add"}:
-                        target = func.value
-                        if isinstance(target, Attr) and target.value == Name(scope.receiver):
-                            typed = scope.typed(event.call.args[0])
-                            if typed is not None:
-                                yield target.name, typed
+                for target, value in method.appended:
+                    if target.value == Name(scope.receiver):
+                        typed = scope.typed(value)
+                        if typed is not None:
+                            yield target.name, typed
