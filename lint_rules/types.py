@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
+from lint_rules.evidence import Evidence
 from lint_rules.facts import Attr, CallEvent, Function, Name, Seq, dotted, last_name
 from lint_rules.link import Klass, Member, Project
 from lint_rules.reaching import reached
@@ -36,8 +37,8 @@ class Types:
         self._active: set[object] = set()
         self._locals: dict[Scope, dict[str, Typed | None]] = {}
         self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
-        self._names: dict[str, dict[Klass, Typed]] = {}
-        self._returns: dict[str, dict[Klass, Typed]] = {}
+        self._names: dict[str, dict[Klass, Evidence]] = {}
+        self._returns: dict[str, dict[Klass, Evidence]] = {}
         self._around: dict[str, dict[str, list[Scope]]] = {}
         self.reached = self._reached()
         self._idle = self._without_backends()
@@ -143,24 +144,13 @@ class Types:
             if not inside:
                 self._note(self._returns, scope.function.name, scope.returns())
 
-    def _note(self, table: dict[str, dict[Klass, Typed]], name: str, held: Typed | None) -> None:
+    def _note(self, table: dict[str, dict[Klass, Evidence]], name: str, held: Typed | None) -> None:
         if held is None:
             return
         by_root = table.setdefault(name, {})
-        for klass in held.named:
-            if klass.root is not None:
-                same = Typed(
-                    frozenset(k for k in held.classes if k.root is klass.root),
-                    held.many,
-                    held.outer,
-                    frozenset(k for k in held.exact if k.root is klass.root),
-                )
-                known = by_root.get(klass.root)
-                if known is not None:
-                    same = replace(same.merged(known), outer=same.outer or known.outer)
-                if same != known:
-                    by_root[klass.root] = same
-                    self._learnt = True
+        for root in {klass.root for klass in held.named}:
+            if root is not None:
+                self._learnt |= by_root.setdefault(root, Evidence()).add(held, root)
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""
@@ -266,13 +256,13 @@ class Types:
         finally:
             self._active.discard(key)
 
-    def _nearest(self, by_root: dict[Klass, Typed] | None, path: str) -> Typed | None:
+    def _nearest(self, by_root: dict[Klass, Evidence] | None, path: str) -> Typed | None:
         """Of several families with evidence, those whose roots stand nearest to ``path``."""
         if not by_root:
             return None
         if len(by_root) == 1:
             (only,) = by_root.values()
-            return only
+            return only.typed
         here = path.split("/")
 
         def common(root: Klass) -> int:
@@ -284,7 +274,7 @@ class Types:
             return count
 
         most = max(map(common, by_root))
-        return merged(held for root, held in by_root.items() if common(root) == most)
+        return merged(e.typed for root, e in by_root.items() if common(root) == most)
 
     def held_below(self, classes: frozenset[Klass], name: str) -> Typed | None:
         """What the attribute ``name`` holds on an instance of one of ``classes`` or below."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import lint_rules.run
 from lint_rules.config import Config
+from lint_rules.finished import Asked
 from lint_rules.output import FORMATS
 from lint_rules.run import FileFailure, Report
 from mla_guard import __version__
@@ -40,12 +41,12 @@ def reports(engine: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Report],
     def give(report: Report) -> list[Config]:
         seen: list[Config] = []
 
-        def check(targets: Sequence[Path], config: Config, **_: object) -> Report:
-            assert targets == (engine,)
-            seen.append(config)
+        def answer(asked: Asked, **_: object) -> Report:
+            assert asked.targets == (engine,)
+            seen.append(asked.config)
             return report
 
-        monkeypatch.setattr(lint_rules.run, "check", check)
+        monkeypatch.setattr(lint_rules.run, "answer", answer)
         return seen
 
     return give
@@ -296,7 +297,7 @@ def test_an_interrupt_is_130_and_says_nothing(
     def interrupted(*_: object, **__: object) -> Report:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lint_rules.run, "check", interrupted)
+    monkeypatch.setattr(lint_rules.run, "answer", interrupted)
     assert main(["check"]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -304,12 +305,12 @@ def test_an_interrupt_is_130_and_says_nothing(
 def test_progress_is_drawn_on_a_terminal_and_wiped(
     engine: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    def check(*_: object, progress: Callable[[str], None] | None = None, **__: object) -> Report:
+    def answer(*_: object, progress: Callable[[str], None] | None = None, **__: object) -> Report:
         if progress:
             progress("reading 4 files")
         return report()
 
-    monkeypatch.setattr(lint_rules.run, "check", check)
+    monkeypatch.setattr(lint_rules.run, "answer", answer)
     assert main(["check", "--output-format", "concise"]) == 0
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

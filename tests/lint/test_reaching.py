@@ -95,7 +95,7 @@ def learnt(root: Path) -> Any:
         return {
             name: {k.qualname: (sorted(x.qualname for x in t.named), t.many, t.outer)}
             for name, by_root in table.items()
-            for k, t in by_root.items()
+            for k, t in ((k, evidence.typed) for k, evidence in by_root.items())
         }
 
     uses = [(u.place, u.name, u.kind, sorted(k.qualname for k in u.typed.named))
