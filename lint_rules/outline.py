@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = ["LogicalLine", "each_logical_line", "logical_lines", "reduced"]
+__all__ = ["LogicalLine", "each_logical_line", "joined", "logical_lines", "reduced"]
 
 _ATOMIC = "+" if sys.version_info >= (3, 11) else ""
 """Keeps a repetition from giving back what it took, which only costs time here; new in 3.11."""
@@ -102,6 +102,11 @@ def _end(source: str, start: int) -> int:
     return len(source)
 
 
+def joined(source: str, lines: Iterable[LogicalLine]) -> str:
+    """The text of ``lines`` alone: without the comments and blank lines that stand between them."""
+    return "".join(source[entry.start : entry.end] + "\n" for entry in lines)
+
+
 _BLOCK = re.compile(r"(async\s+)?(def|class)\b|@")
 _IMPORT = re.compile(r"(from|import)\b")
 _COMPOUND = re.compile(r"(if|elif|else|try|except|finally|for|while|with|match|async)\b")
@@ -133,8 +138,7 @@ def reduced(
     numbers: list[int] = []
 
     def keep(start: int, end: int) -> None:
-        stop = lines[end].start if end < len(lines) else len(source)
-        kept.append(source[lines[start].start : stop])
+        kept.append(joined(source, lines[start:end]))
         numbers.extend(entry.line for entry in lines[start:end])
 
     def text(start: int, end: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
@@ -47,6 +48,7 @@ def row_of(data: bytes, identity: Identity | None, content: bytes, marker: bytes
 
 _HEADER = re.compile(rb"class[ \t]+([\w\x80-\xff]+)[ \t]*(?=[\[(:])")
 _NESTING = re.compile(rb"[\[\](){}]|:|\#[^\n]*")
+_WORD_BYTES = string.ascii_letters.encode() + string.digits.encode() + b"_"
 _WORD = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 
 
@@ -62,8 +64,9 @@ def _headers(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _places(data: bytes, *texts: bytes) -> Iterator[int]:
     """Where the ``texts`` stand. A search for plain bytes is many times faster than a pattern."""
-    tabs = b"\t" in data
-    for text in texts if tabs else [text for text in texts if b"\t" not in text]:
+    if len(texts) > 1 and b"\t" not in data:
+        texts = tuple(text for text in texts if b"\t" not in text)
+    for text in texts:
         start = data.find(text)
         while start >= 0:
             yield start
@@ -91,7 +94,6 @@ def _bases(data: bytes, start: int) -> bytes:
 
 _AS = re.compile(rb"as[ \t]+([A-Za-z_]\w*)")
 _ASSIGNED = re.compile(rb"=[ \t]*([A-Z_]\w*)[ \t]*\r?\n")
-_LAST_WORD = re.compile(rb"(\w+)[ \t]*$")
 
 
 def _renamings(data: bytes) -> Iterator[tuple[str, str]]:
@@ -107,8 +109,13 @@ def _renamings(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _before(data: bytes, offset: int) -> str:
     """The word that ends at ``offset``, white space aside."""
-    found = _LAST_WORD.search(data, data.rfind(b"\n", 0, offset) + 1, offset)
-    return found.group(1).decode() if found is not None else ""
+    line = data[data.rfind(b"\n", 0, offset) + 1 : offset].rstrip(b" \t")
+    return _last_word(line).decode()
+
+
+def _last_word(text: bytes) -> bytes:
+    """The word that ``text`` ends with: a pattern would try every place before it."""
+    return text[len(text.rstrip(_WORD_BYTES)) :]
 
 
 _NAME = rb"[\"']?(?:\w+\.)*([A-Z]\w*)[\"']?"
@@ -133,7 +140,6 @@ _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MOST_SEARCHES = 12
 """So many searches of a file take as long as taking it apart into words."""
 _WORD_END = re.compile(rb"\w*")
-_WORD_START = re.compile(rb"\w*$")
 
 
 def containing(names: Collection[str], sources: Mapping[str, bytes]) -> dict[str, list[str]]:
@@ -155,8 +161,7 @@ def containing(names: Collection[str], sources: Mapping[str, bytes]) -> dict[str
 def _around(data: bytes, part: bytes) -> set[bytes]:
     """The words in which ``part`` stands."""
     return {
-        _WORD_START.search(data, max(0, start - 200), start).group()  # type: ignore[union-attr]
-        + _WORD_END.match(data, start).group()  # type: ignore[union-attr]
+        _last_word(data[max(0, start - 200) : start]) + _WORD_END.match(data, start).group()  # type: ignore[union-attr]
         for start in _places(data, part)
     }
 
