@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import libcst as cst
 
 from lint_rules.facts import Call, ClassAttr, ClassFacts, Const, Expr, FileFacts, Function, Name
 from lint_rules.outline import joined, logical_lines, reduced
+from lint_rules.parse import parsed
 from lint_rules.reaching import flows
 from lint_rules.statements import Lines, Statements
 from lint_rules.syntax import annotation_names, base_name, dotted_name
@@ -51,8 +51,7 @@ def extract(
     if not text.strip():
         return FileFacts(path)
     try:
-        with _bare():
-            module = cst.parse_module(text)
+        module = parsed(text)
     except cst.ParserSyntaxError as error:
         return _unparsable(path, source, error)
     except RecursionError:
@@ -90,36 +89,6 @@ def _extract_with_positions(path: str, source: str) -> FileFacts:
     wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     positions = wrapper.resolve(PositionProvider)
     return _Extractor(path, _Positions(positions)).run(wrapper.module)
-
-
-_UNREAD = {
-    kind.__name__: kind
-    for kind in (
-        cst.AssignEqual, cst.Comma, cst.Comment, cst.Dot, cst.EmptyLine, cst.Newline,
-        cst.ParenthesizedWhitespace, cst.SimpleWhitespace, cst.TrailingWhitespace,
-    )
-}  # fmt: skip
-_NO_SPACE = cst.SimpleWhitespace("")
-
-
-@contextmanager
-def _bare() -> Iterator[None]:
-    """Parse without validating each node, and without nodes for what no fact is made of.
-
-    That takes a quarter of the time. LibCST validates nodes when they are made, those of its own
-    parser as well (the comment in its ``CSTNode.__post_init__`` says so); what a parser made of a
-    text needs none. White space and punctuation, two thirds of the nodes, are all one and the same.
-    """
-    validate = cst.CSTNode.__post_init__
-    cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]
-    for name in _UNREAD:
-        setattr(cst, name, lambda **_: _NO_SPACE)
-    try:
-        yield
-    finally:
-        cst.CSTNode.__post_init__ = validate  # type: ignore[method-assign]
-        for name, kind in _UNREAD.items():
-            setattr(cst, name, kind)
 
 
 class _Cursor:

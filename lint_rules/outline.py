@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["LogicalLine", "each_logical_line", "joined", "logical_lines", "reduced"]
+__all__ = ["LogicalLine", "each_logical_line", "groups", "joined", "logical_lines", "reduced"]
 
 _ATOMIC = "+" if sys.version_info >= (3, 11) else ""
 """Keeps a repetition from giving back what it took, which only costs time here; new in 3.11."""
@@ -112,7 +112,7 @@ _IMPORT = re.compile(r"(from|import)\b")
 _COMPOUND = re.compile(r"(if|elif|else|try|except|finally|for|while|with|match|async)\b")
 
 
-def _groups(lines: list[LogicalLine]) -> Iterator[tuple[int, int]]:
+def groups(lines: Sequence[LogicalLine]) -> Iterator[tuple[int, int]]:
     """Slices of ``lines``: each a statement at the first one's indentation with its whole body."""
     index = 0
     while index < len(lines):
@@ -149,7 +149,7 @@ def reduced(
         return source[entry.start : entry.end].lstrip()
 
     def visit(start: int, stop: int) -> None:
-        group = iter([(start + a, start + b) for a, b in _groups(lines[start:stop])])
+        group = iter([(start + a, start + b) for a, b in groups(lines[start:stop])])
         pending: int | None = None
         chain: tuple[int, int] | None = None
         for begin, end in group:
