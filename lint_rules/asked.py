@@ -95,7 +95,7 @@ class Asked:
     def uses(self) -> dict[str, list[Use]]:
         """What is asked of backends, by name."""
         found: dict[str, list[Use]] = {}
-        for scope in self.types.busy_scopes():
+        for scope in self.types.busy_scopes:
             for use in self._uses_in(scope):
                 found.setdefault(use.name, []).append(use)
         return found

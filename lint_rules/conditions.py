@@ -81,8 +81,9 @@ def disjunction(items: Iterable[Expr]) -> Expr:
 
 def _contradictory(items: dict[Expr, None]) -> bool:
     """Whether an item stands beside its own negation."""
-    return any(type(item) is Not and item.value in items for item in items) or (
-        TRUE in items and FALSE in items
+    return len(items) > 1 and (
+        any(type(item) is Not and item.value in items for item in items)
+        or (TRUE in items and FALSE in items)
     )
 
 
@@ -103,6 +104,8 @@ def negation(item: Expr) -> Expr:
 
 def formula(expr: Expr) -> Expr:
     """The truth value of ``expr`` as a simplified formula over canonical atoms."""
+    if isinstance(expr, (Name, Attr)):
+        return expr
     if isinstance(expr, Const):
         return FALSE if expr.text in {"None", "False", "0", "0.0", "''", '""'} else TRUE
     if isinstance(expr, Not):

@@ -7,7 +7,7 @@ same tree declares ``attn_backend: AttentionBackend``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -34,7 +34,7 @@ class Types:
         self.roots = frozenset(roots)
         self._scopes: dict[tuple[int, int], Scope] = {}
         self._held: dict[Klass, dict[str, Typed]] = {}
-        self._active: set[object] = set()
+        self._active: set[Scope] = set()
         self._locals: dict[Scope, dict[str, Typed | None]] = {}
         self._below: dict[tuple[frozenset[Klass], str], Typed | None] = {}
         self._names: dict[str, dict[Klass, Evidence]] = {}
@@ -91,22 +91,36 @@ class Types:
             found = self._scopes[key] = Scope(self, klass.path, klass, function)
         return found
 
-    def scopes(self) -> Iterator[Scope]:
+    def scopes(self) -> Sequence[Scope]:
         """Every function and method of the project."""
-        for path, facts in self.project.files.items():
-            for function in facts.functions:
-                key = (0, id(function))
-                found = self._scopes.get(key)
-                if found is None:
-                    found = self._scopes[key] = Scope(self, path, None, function)
-                yield found
-        for klass in self.project.classes:
-            for method in klass.facts.methods:
-                yield self.scope(klass, method)
+        return self._every
 
-    def busy_scopes(self) -> Iterator[Scope]:
+    @cached_property
+    def _every(self) -> list[Scope]:
+        plain = [
+            self._plain(path, function)
+            for path, facts in self.project.files.items()
+            for function in facts.functions
+        ]
+        methods = [
+            self.scope(klass, method)
+            for klass in self.project.classes
+            for method in klass.facts.methods
+        ]
+        return plain + methods
+
+    def _plain(self, path: str, function: Function) -> Scope:
+        """The scope of a module-level function of the file ``path``."""
+        key = (0, id(function))
+        found = self._scopes.get(key)
+        if found is None:
+            found = self._scopes[key] = Scope(self, path, None, function)
+        return found
+
+    @cached_property
+    def busy_scopes(self) -> list[Scope]:
         """Those of :meth:`scopes` in which an expression may hold a backend."""
-        return (scope for scope in self.scopes() if id(scope.function) not in self._idle)
+        return [scope for scope in self.scopes() if id(scope.function) not in self._idle]
 
     @cached_property
     def naming_scopes(self) -> list[Scope]:
@@ -132,7 +146,7 @@ class Types:
                 continue
             for attr in klass.facts.attrs:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
-        for scope in self.busy_scopes():
+        for scope in self.busy_scopes:
             inside = scope.klass is not None and scope.klass.root in self.roots
             for event in scope.function.writes:
                 if not (inside and event.target == Name(scope.receiver)):
@@ -222,10 +236,7 @@ class Types:
         if found is None:
             found = self._around[path] = {}
             for function in self.project.functions.get(path, {}).values():
-                key = (0, id(function))
-                if key not in self._scopes:
-                    self._scopes[key] = Scope(self, path, None, function)
-                scope = self._scopes[key]
+                scope = self._plain(path, function)
                 for name in {*scope.params, *scope.binds}:
                     found.setdefault(name, []).append(scope)
         return found
@@ -244,17 +255,14 @@ class Types:
         if found is None:
             return None
         file, function = found
-        key = (0, id(function))
-        scope = self._scopes.get(key)
-        if scope is None:
-            scope = self._scopes[key] = Scope(self, file, None, function)
-        if key in self._active:
+        scope = self._plain(file, function)
+        if scope in self._active:
             return None
-        self._active.add(key)
+        self._active.add(scope)
         try:
             return scope.returns()
         finally:
-            self._active.discard(key)
+            self._active.discard(scope)
 
     def _nearest(self, by_root: dict[Klass, Evidence] | None, path: str) -> Typed | None:
         """Of several families with evidence, those whose roots stand nearest to ``path``."""

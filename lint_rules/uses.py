@@ -45,7 +45,7 @@ class Use:
             return False
         built = view.only_if.get(klass, frozenset())
         for item in self.scope.guards(self.cond):
-            if negation(item) in built:
+            if built and negation(item) in built:
                 return False
             positive = not isinstance(item, Not)
             literal = item if positive else item.value  # type: ignore[union-attr]
