@@ -24,6 +24,7 @@ from lint_rules.facts import (
     Write,
     dotted,
 )
+from lint_rules.mro import linearised
 from mla_guard.drift import Param, Shape, without_receiver
 
 __all__ = ["Klass", "Member", "Project", "kind_of", "shape"]
@@ -284,7 +285,7 @@ class Project:
                 elif base.rpartition(".")[2] not in _PLAIN_BASES:
                     klass.unresolved.append(base)
         for klass in self.classes:
-            klass.mro = _mro(klass)
+            klass.mro = linearised(klass)
         for klass in self.classes:
             klass.borrowed = self._borrowed(klass)
         simple = {name.rpartition(".")[2] for name in roots}
@@ -512,30 +513,3 @@ def _module_parts(path: str) -> tuple[str, ...]:
     if parts and parts[-1] == "__init__":
         parts = parts[:-1]
     return tuple(p for p in parts if p not in ("", "."))
-
-
-def _mro(klass: Klass, active: frozenset[Klass] = frozenset()) -> tuple[Klass, ...]:
-    """The C3 linearisation; where the bases do not allow one, depth first."""
-    if klass.mro:
-        return klass.mro
-    if klass in active:
-        return (klass,)
-    inside = active | {klass}
-    sequences = [list(_mro(base, inside)) for base in klass.bases]
-    sequences.append(list(klass.bases))
-    result = [klass]
-    while any(sequences):
-        for sequence in sequences:
-            if not sequence:
-                continue
-            head = sequence[0]
-            if not any(head in other[1:] for other in sequences):
-                break
-        else:
-            rest = [k for sequence in sequences for k in sequence if k not in result]
-            return (*result, *dict.fromkeys(rest))
-        result.append(head)
-        for sequence in sequences:
-            if sequence and sequence[0] is head:
-                del sequence[0]
-    return tuple(dict.fromkeys(result))
