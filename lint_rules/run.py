@@ -40,9 +40,9 @@ __all__ = [
 _MOST_ATTEMPTS = 4
 _WORTH_HALVING = 60
 """Classes from which judging takes longer than the start of a process."""
-_APART = frozenset({"MLA201", "MLA202", "MLA203", "MLA204", "MLA307"})
-"""The rules that share little with the others: what following every constructor gives, and a view
-of classes of their own."""
+_APART = frozenset({"MLA201", "MLA202", "MLA203", "MLA204", "MLA205", "MLA206", "MLA307"})
+"""The rules that share little with the others: what following every constructor gives, what methods
+say by themselves, and a view of classes of their own. The rest share what callers ask."""
 
 
 def read_project(
