@@ -54,7 +54,7 @@ def key(finding: Diagnostic) -> tuple[str, str, str, str]:
 @pytest.mark.parametrize(
     ("release", "symbol", "shown"),
     [
-        ("0.5.12.post1", ("MLA301", "HybridLinearAttnBackend"), CHUNK_HOOK),
+        ("0.5.12.post1", ("MLA301", "HybridLinearAttnBackend.init_mha_chunk_metadata"), CHUNK_HOOK),
         ("0.5.13", ("MLA101", "TRTLLMMLABackend.init_mha_chunk_metadata"), WIDENED),
         ("0.5.23", ("MLA303", "DotsSWAMLAAttnBackend.init_mha_chunk_metadata"), ASKING),
     ],
