@@ -1,31 +1,26 @@
-"""Repairs on a tree: found, tried in memory, kept where they hold, and only then written."""
+"""Repairs on a tree: found, tried in memory, and kept where they hold."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import stat
-import tempfile
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lint_rules.against import check_against
-from lint_rules.baseline import Baseline, hold, read_baseline
-from lint_rules.cache import Cache
+from lint_rules.baseline import Baseline, Held, hold, read_baseline
+from lint_rules.cache import Cache, Memory
 from lint_rules.config import Config
+from lint_rules.fixed import FileChanged, Fixed
 from lint_rules.judge import Judge
-from lint_rules.output import counted, shown
 from lint_rules.repairs import REPAIRS
 from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, applied, lines_of
-from lint_rules.repairs.source import Source
 from lint_rules.run import Report, Reported, TreeChanged, judged
 from lint_rules.target import inside
 from mla_guard.diagnostic import LINT_RULES, Diagnostic
 
-__all__ = ["FileChanged", "Fixed", "diff", "fix", "said", "write"]
+__all__ = ["fix"]
 
 _MOST_ROUNDS = 20
 _MOST_CONSEQUENCES = 4
@@ -35,29 +30,16 @@ _STAGES = (("MLA101", "MLA201", "MLA202", "MLA303"), ("MLA301", "MLA302"))
 _Key = tuple[str, str, str, str]
 
 
-class FileChanged(Exception):
-    """A file is no longer what was checked; nothing is written over it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """A tree after its repairs.
-
-    ``report`` is on what remains, ``repaired`` are the findings that went away, in the order of
-    their repairs; ``before`` and ``after`` hold the changed files.
-    """
-
-    report: Report
-    repaired: tuple[Diagnostic, ...]
-    before: Mapping[str, bytes]
-    after: Mapping[str, bytes]
-
-
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A tree as edited so far: the findings to repair, and all that every rule says."""
+    """A tree as edited so far.
+
+    ``asked`` are the findings to repair, ``held`` those that the baseline holds, ``everywhere`` is
+    what every rule says of the whole project.
+    """
 
     asked: list[Diagnostic]
+    held: list[Diagnostic]
     everywhere: Report
     judge: Judge
     unsaved: dict[str, bytes]
@@ -74,18 +56,21 @@ def fix(
     """Repair in memory what can be repaired of the findings that a check of ``targets`` reports.
 
     What that check is, ``changed`` and a baseline included, :func:`lint_rules.run.check` says; only
-    files inside of ``targets`` are edited. With ``cache`` a round parses what it edited alone.
+    files inside of ``targets`` are edited. A round parses only what the one before it edited; what
+    ``cache`` holds, the first one does not parse either.
 
     A round makes every repair that does not clash with another one. It is kept if its findings are
-    gone and no finding is new, of whatever rule and wherever in the project; the repairs that are
-    to blame are otherwise left out for good. Rounds follow until nothing is left to repair.
+    gone and no finding is new, of whatever rule and wherever in the project, but for what the
+    baseline holds; the repairs that are to blame are otherwise left out for good. Rounds follow
+    until nothing is left to repair.
 
     Raises :class:`ConfigError` as a check does, and :class:`FileChanged` where a file is edited
     while it is read.
     """
     known = read_baseline(config.baseline) if config.baseline is not None else None
+    kept = Memory() if cache is None else cache
     try:
-        return _fixed(_Tree(targets, config, changed, known, cache, progress))
+        return _fixed(_Tree(targets, config, changed, known, kept, progress))
     except TreeChanged as error:
         raise FileChanged(
             f"{error} was changed while it was checked: nothing was repaired"
@@ -100,7 +85,7 @@ class _Tree:
     config: Config
     changed: Collection[Path] | None
     known: Baseline | None
-    cache: Cache | None
+    cache: Cache
     progress: Callable[[str], None] | None
 
     def judged(self, unsaved: dict[str, bytes]) -> _State:
@@ -113,7 +98,9 @@ class _Tree:
             progress=self.progress,
             cache=self.cache,
         )
-        return _State(self._asked(report), report, judge, unsaved)
+        return _State(
+            self._asked(report), self._held(report.diagnostics).kept, report, judge, unsaved
+        )
 
     def after(self, state: _State, chosen: Sequence[Repair]) -> _State:
         """The tree once ``chosen`` repairs are made."""
@@ -126,9 +113,13 @@ class _Tree:
         asked = [
             d for d in report.diagnostics if self.config.selects(d.code) and reported.concerns(d)
         ]
-        if self.known is not None:
-            asked = hold(asked, self.known, lambda path, code: False).reported
-        return [d for d in asked if self.config.shows(d.severity)]
+        return [d for d in self._held(asked).reported if self.config.shows(d.severity)]
+
+    def _held(self, findings: Sequence[Diagnostic]) -> Held:
+        """What the baseline makes of ``findings``."""
+        if self.known is None:
+            return Held(list(findings), [], [])
+        return hold(findings, self.known, lambda path, code: False)
 
     def report(self, unsaved: Mapping[str, bytes]) -> Report:
         """What the check reports, with ``unsaved`` edits."""
@@ -237,13 +228,16 @@ def _blamed(before: _State, after: _State, chosen: Sequence[Repair]) -> list[Rep
 
 
 def _fresh(before: _State, after: _State) -> Iterator[Diagnostic]:
-    """The findings that were not there, or not as errors; an ignore that is now unused is none."""
+    """The findings that were not there, or not as errors, and that no check would hold back.
+
+    An ignore that is now unused is none.
+    """
     known = {(_key(d), d.severity) for d in before.everywhere.diagnostics}
     known |= {(key, "warning") for key, _ in known}
     return (
         d
         for d in after.everywhere.diagnostics
-        if (_key(d), d.severity) not in known and d.code != "MLA001"
+        if (_key(d), d.severity) not in known and d not in after.held and d.code != "MLA001"
     )
 
 
@@ -257,9 +251,14 @@ def _causes(finding: Diagnostic, chosen: Sequence[Repair], files: Files) -> list
         for repair in chosen
         if any(end.path == e.path and end.line in lines[e] for end in ends for e in repair.edits)
     ]
-    mentioned = [r for r in chosen if r.diagnostic.symbol in finding.text()]
+    said = set(re.findall(r"\w+", finding.text()))
+    mentioned = [r for r in chosen if said.issuperset(_names(r.diagnostic.symbol))]
     defining = [r for r in mentioned if _defines(r) & set(re.findall(r"\w+", finding.message))]
     return pointed or defining or mentioned
+
+
+def _names(symbol: str) -> list[str]:
+    return symbol.rpartition("<locals>.")[2].split(".")
 
 
 def _defines(repair: Repair) -> set[str]:
@@ -271,62 +270,3 @@ def _key(finding: Diagnostic) -> _Key:
     """What stays the same of a finding while lines move and what it counts changes."""
     message = re.sub(r"\b\d+\b", "#", finding.message)
     return finding.code, finding.place.path, finding.symbol, message
-
-
-def diff(fixed: Fixed, base: Path) -> str:
-    """The changes as a unified diff, paths relative to ``base`` where they lie below it."""
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for path in sorted(fixed.after)
-        for line in difflib.unified_diff(
-            _lines(path, fixed.before[path]),
-            _lines(path, fixed.after[path]),
-            shown(path, base),
-            shown(path, base),
-        )
-    )
-
-
-def said(fixed: Fixed, verb: str) -> str:
-    """How many findings are repaired in how many files, and by which rules, as one line."""
-    if not fixed.after:
-        return f"{verb} nothing."
-    codes = Counter(d.code for d in fixed.repaired)
-    by_rule = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
-    findings, files = counted(len(fixed.repaired), "finding"), counted(len(fixed.after), "file")
-    return f"{verb} {findings} in {files} ({by_rule})."
-
-
-def _lines(path: str, data: bytes) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", Source(path, data).text)
-
-
-def write(fixed: Fixed) -> None:
-    """Write the changed files, each at once and with its permissions.
-
-    Raises :class:`FileChanged`, before anything is written, where a file is not what was checked,
-    and :class:`OSError` where one cannot be written.
-    """
-    for path, data in fixed.before.items():
-        if Path(path).read_bytes() != data:
-            raise FileChanged(f"{path} was changed while it was checked: nothing was repaired")
-        if not os.access(path, os.W_OK):
-            raise PermissionError(f"{path} may not be written: nothing was repaired")
-    for path, data in fixed.after.items():
-        _replace(Path(os.path.realpath(path)), fixed.before[path], data)
-
-
-def _replace(path: Path, before: bytes, data: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, stat.S_IMODE(path.stat().st_mode))
-        if path.read_bytes() != before:
-            raise FileChanged(f"{path} was changed while repairs were written: it was left alone")
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
