@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lint_rules.against import check_against
 from lint_rules.baseline import Baseline, Held, hold, read_baseline
 from lint_rules.cache import Cache, Memory
 from lint_rules.config import Config
-from lint_rules.fixed import FileChanged, Fixed
+from lint_rules.fixed import FileChanged, Fixed, Mended
 from lint_rules.judge import Judge
 from lint_rules.repairs import REPAIRS
 from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, applied, lines_of
@@ -20,7 +21,7 @@ from lint_rules.run import Report, Reported, TreeChanged, judged
 from lint_rules.target import inside
 from mla_guard.diagnostic import LINT_RULES, Diagnostic
 
-__all__ = ["fix"]
+__all__ = ["fix", "mend", "repairable"]
 
 _MOST_ROUNDS = 20
 _MOST_CONSEQUENCES = 4
@@ -42,7 +43,7 @@ class _State:
     held: list[Diagnostic]
     everywhere: Report
     judge: Judge
-    unsaved: dict[str, bytes]
+    edited: dict[str, bytes]
 
 
 def fix(
@@ -67,10 +68,52 @@ def fix(
     Raises :class:`ConfigError` as a check does, and :class:`FileChanged` where a file is edited
     while it is read.
     """
-    known = read_baseline(config.baseline) if config.baseline is not None else None
-    kept = Memory() if cache is None else cache
+    tree = _Tree(targets, config, changed, {}, _kept(cache), progress)
+    with _unchanged():
+        mended = _mended(tree, None)
+        report = tree.report(mended.after)
+    return Fixed(mended.repaired, mended.before, mended.after, report)
+
+
+def mend(
+    targets: Sequence[Path],
+    config: Config,
+    findings: Collection[Diagnostic],
+    *,
+    unsaved: Mapping[str, bytes],
+    cache: Cache | None = None,
+) -> Mended:
+    """The repairs of ``findings`` that :func:`fix` would make in a tree with ``unsaved`` texts.
+
+    Raises what :func:`fix` does.
+    """
+    tree = _Tree(targets, config, None, unsaved, _kept(cache), None)
+    with _unchanged():
+        return _mended(tree, findings)
+
+
+def repairable(
+    judge: Judge, targets: Sequence[Path], findings: Collection[Diagnostic]
+) -> set[Diagnostic]:
+    """Those of ``findings`` for which there is a repair; whether it holds is not tried."""
+    files = Files(judge.sources)
+    return {
+        repair.diagnostic
+        for code, repairs in REPAIRS.items()
+        if (asked := {finding for finding in findings if finding.code == code})
+        for repair in repairs(judge, files, asked)
+        if _is_possible(repair, (), files, targets)
+    }
+
+
+def _kept(cache: Cache | None) -> Cache:
+    return Memory() if cache is None else cache
+
+
+@contextmanager
+def _unchanged() -> Iterator[None]:
     try:
-        return _fixed(_Tree(targets, config, changed, known, kept, progress))
+        yield
     except TreeChanged as error:
         raise FileChanged(
             f"{error} was changed while it was checked: nothing was repaired"
@@ -84,28 +127,32 @@ class _Tree:
     targets: Sequence[Path]
     config: Config
     changed: Collection[Path] | None
-    known: Baseline | None
+    unsaved: Mapping[str, bytes]
     cache: Cache
     progress: Callable[[str], None] | None
+    known: Baseline | None = field(init=False)
 
-    def judged(self, unsaved: dict[str, bytes]) -> _State:
-        """What every rule says of the whole project, with ``unsaved`` edits."""
+    def __post_init__(self) -> None:
+        baseline = self.config.baseline
+        object.__setattr__(self, "known", read_baseline(baseline) if baseline else None)
+
+    def judged(self, edited: dict[str, bytes]) -> _State:
+        """What every rule says of the whole project once it is ``edited``."""
         config = replace(self.config, select=tuple(LINT_RULES), ignore=(), min_severity="warning")
         judge, report = judged(
             (*self.targets, *self.config.src),
             config,
-            unsaved=unsaved,
+            unsaved={**self.unsaved, **edited},
             progress=self.progress,
             cache=self.cache,
         )
-        return _State(
-            self._asked(report), self._held(report.diagnostics).kept, report, judge, unsaved
-        )
+        held = self._held(report.diagnostics).kept
+        return _State(self._asked(report), held, report, judge, edited)
 
     def after(self, state: _State, chosen: Sequence[Repair]) -> _State:
         """The tree once ``chosen`` repairs are made."""
         edited = _applied(Files(state.judge.sources), chosen)
-        return self.judged({**state.unsaved, **edited})
+        return self.judged({**state.edited, **edited})
 
     def _asked(self, report: Report) -> list[Diagnostic]:
         """Those of all findings that the check reports."""
@@ -113,7 +160,8 @@ class _Tree:
         asked = [
             d for d in report.diagnostics if self.config.selects(d.code) and reported.concerns(d)
         ]
-        return [d for d in self._held(asked).reported if self.config.shows(d.severity)]
+        kept = set(self._held(asked).kept)
+        return [d for d in asked if d not in kept and self.config.shows(d.severity)]
 
     def _held(self, findings: Sequence[Diagnostic]) -> Held:
         """What the baseline makes of ``findings``."""
@@ -121,15 +169,15 @@ class _Tree:
             return Held(list(findings), [], [])
         return hold(findings, self.known, lambda path, code: False)
 
-    def report(self, unsaved: Mapping[str, bytes]) -> Report:
-        """What the check reports, with ``unsaved`` edits."""
+    def report(self, edited: Mapping[str, bytes]) -> Report:
+        """What the check reports once the tree is ``edited``."""
 
         def check(config: Config) -> Report:
             return judged(
                 self.targets,
                 config,
                 changed=self.changed,
-                unsaved=unsaved,
+                unsaved={**self.unsaved, **edited},
                 progress=self.progress,
                 cache=self.cache,
             )[1]
@@ -139,26 +187,24 @@ class _Tree:
         asked = self.targets if self.changed is None else tuple(self.changed)
         return check_against(self.config.baseline, check, asked, self.config, write=False)
 
-    def holds(self, path: str) -> bool:
-        """Whether a file lies inside of the targets, and may be edited."""
-        place = Path(os.path.abspath(path))
-        return any(inside(place, target) for target in self.targets)
 
-
-def _fixed(tree: _Tree) -> Fixed:
+def _mended(tree: _Tree, wanted: Collection[Diagnostic] | None) -> Mended:
+    """Repair what the check reports, or what is ``wanted`` of it."""
+    keys = None if wanted is None else {_key(finding) for finding in wanted}
     state = tree.judged({})
     original = state.judge.sources
     repaired: list[Diagnostic] = []
     refused: set[_Key] = set()
     for _ in range(_MOST_ROUNDS):
-        chosen = _chosen(state, tree, refused)
+        asked = [d for d in state.asked if keys is None or _key(d) in keys]
+        chosen = _chosen(state, tree, refused, asked)
         if not chosen:
             break
         made, first = list(chosen), tree.after(state, chosen)
         tried = first
         for _ in range(_MOST_CONSEQUENCES):
             fresh = set(_fresh(state, tried))
-            in_turn = _chosen(tried, tree, refused, fresh)
+            in_turn = _chosen(tried, tree, refused, fresh.intersection(tried.asked))
             if not fresh or {repair.diagnostic for repair in in_turn} != fresh:
                 break
             made += in_turn
@@ -168,41 +214,42 @@ def _fixed(tree: _Tree) -> Fixed:
         else:
             repaired += [repair.diagnostic for repair in made]
             state = tried
-    before = {path: original[path] for path in state.unsaved}
-    return Fixed(tree.report(state.unsaved), tuple(repaired), before, state.unsaved)
+    before = {path: original[path] for path in state.edited}
+    return Mended(tuple(repaired), before, state.edited)
 
 
 def _chosen(
     state: _State,
     tree: _Tree,
     refused: Collection[_Key],
-    only: Collection[Diagnostic] | None = None,
+    asked: Collection[Diagnostic],
 ) -> list[Repair]:
-    """The repairs of the next round, no two of which clash; of ``only`` some findings if given."""
+    """The repairs of the next round, of the findings ``asked``, no two of which clash."""
     files = Files(state.judge.sources)
     for codes in _STAGES:
         chosen: list[Repair] = []
         for code in [c for c in codes if c in REPAIRS]:
-            wanted = {d for d in state.asked if d.code == code and _key(d) not in refused}
-            if only is not None:
-                wanted &= set(only)
+            wanted = {d for d in asked if d.code == code and _key(d) not in refused}
             for repair in REPAIRS[code](state.judge, files, wanted) if wanted else ():
                 others = [edit for other in chosen for edit in other.edits]
-                if _is_possible(repair, others, files, tree):
+                if _is_possible(repair, others, files, tree.targets):
                     chosen.append(repair)
         if chosen:
             return chosen
     return []
 
 
-def _is_possible(repair: Repair, others: Sequence[Edit], files: Files, tree: _Tree) -> bool:
+def _is_possible(
+    repair: Repair, others: Sequence[Edit], files: Files, targets: Sequence[Path]
+) -> bool:
     if any(edit.clashes(other) for edit in repair.edits for other in others if edit != other):
         return False
     try:
         _applied(files, [repair])
     except NoRepair:
         return False
-    return all(tree.holds(edit.path) for edit in repair.edits)
+    places = {Path(os.path.abspath(edit.path)) for edit in repair.edits}
+    return all(any(inside(place, target) for target in targets) for place in places)
 
 
 def _applied(files: Files, chosen: Iterable[Repair]) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from lint_rules.repairs.source import Source
 from lint_rules.run import Report
 from mla_guard.diagnostic import Diagnostic
 
-__all__ = ["FileChanged", "Fixed", "diff", "said", "write"]
+__all__ = ["FileChanged", "Fixed", "Mended", "diff", "said", "write"]
 
 
 class FileChanged(Exception):
@@ -25,17 +25,23 @@ class FileChanged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """A tree after its repairs.
+class Mended:
+    """What repairs do to a tree.
 
-    ``report`` is on what remains, ``repaired`` are the findings that went away, in the order of
-    their repairs; ``before`` and ``after`` hold the changed files.
+    ``repaired`` are the findings that go away, in the order of their repairs; ``before`` and
+    ``after`` hold the files that change, by path.
     """
 
-    report: Report
     repaired: tuple[Diagnostic, ...]
     before: Mapping[str, bytes]
     after: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed(Mended):
+    """A tree after its repairs; ``report`` is on what remains."""
+
+    report: Report
 
 
 def diff(fixed: Fixed, base: Path) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
 from lint_rules.cache import Cache
 from lint_rules.config import Config, ConfigError
@@ -31,6 +32,7 @@ __all__ = [
     "Reported",
     "TreeChanged",
     "check",
+    "checked",
     "judged",
     "read_project",
 ]
@@ -38,6 +40,7 @@ __all__ = [
 _MOST_ATTEMPTS = 4
 _WORTH_HALVING = 60
 """Classes from which judging takes longer than the start of a process."""
+_Checked: TypeAlias = tuple[Report, Judge | None]
 _FOLLOWING = frozenset({"MLA201", "MLA202", "MLA203", "MLA204"})
 """The rules that share what following every constructor gives."""
 
@@ -91,10 +94,22 @@ def check(
     than it is read.
     """
     asked = partial(Asked, targets, config, changed)
+    return _settled(lambda: _check(asked(), unsaved, progress, cache))[0]
+
+
+def checked(
+    targets: Sequence[Path], config: Config, *, unsaved: Mapping[str, bytes], cache: Cache
+) -> tuple[Report, Judge | None]:
+    """A check as :func:`check` makes it, and what it judged, unless its report was kept."""
+    return _settled(lambda: _check(Asked(targets, config), unsaved, None, cache))
+
+
+def _settled(check: Callable[[], _Checked]) -> _Checked:
+    """What a check of a tree gives that is not edited meanwhile."""
     for _ in range(_MOST_ATTEMPTS - 1):
         with suppress(TreeChanged):
-            return _check(asked(), unsaved, progress, cache)
-    return _check(asked(), unsaved, progress, cache)
+            return check()
+    return check()
 
 
 def _check(
@@ -102,19 +117,19 @@ def _check(
     unsaved: Mapping[str, bytes],
     progress: Callable[[str], None] | None,
     cache: Cache | None,
-) -> Report:
+) -> _Checked:
     with Library(asked.listing, cache, asked.clock_ns, unsaved) as library:
         if cache is None or asked.listing.failures or library.unreadable:
             return _judged(asked, library, progress)
         key = asked.key_by_content({path: row.content for path, row in library.rows.items()})
-        report = recall(cache, key)
+        report, judge = recall(cache, key), None
         if report is None:
-            report = _judged(asked, library, progress)
+            report, judge = _judged(asked, library, progress)
         # the listing is not what was read where a file was edited since, or has unsaved text
         listed = asked.settled and asked.listing.files == library.texts.identities
         remember(cache, (key, asked.key()) if listed else (key,), report)
         library.save()
-        return report
+        return report, judge
 
 
 def judged(
@@ -132,16 +147,17 @@ def judged(
     """
     asked = Asked(targets, config, changed)
     with Library(asked.listing, cache, asked.clock_ns, unsaved) as library:
-        loaded, judge = read_project(library, config, progress=progress)
-        report = _report(asked, library, loaded, judge, progress)
+        report, judge = _judged(asked, library, progress)
         if not (asked.listing.failures or library.unreadable):
             library.save()
         return judge, report
 
 
-def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | None) -> Report:
+def _judged(
+    asked: Asked, library: Library, progress: Callable[[str], None] | None
+) -> tuple[Report, Judge]:
     loaded, judge = read_project(library, asked.config, progress=progress)
-    return _report(asked, library, loaded, judge, progress)
+    return _report(asked, library, loaded, judge, progress), judge
 
 
 def _report(
