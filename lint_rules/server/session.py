@@ -38,7 +38,7 @@ class Session(LanguageServer):
         self.checking = Checking(self.check)
         self._running: asyncio.Task[None] | None = None
         self.published = 0
-        """How often findings were published: what is asked about earlier ones is out of date."""
+        """How often other findings were published: what is asked about earlier ones is outdated."""
         self._shown: dict[str, Shown] = {}
         self._said: tuple[str, ...] = ()
         self._noted: tuple[str, ...] = ()
@@ -149,8 +149,8 @@ class Session(LanguageServer):
             self.text_document_publish_diagnostics(
                 types.PublishDiagnosticsParams(self.uri(path), entries, versions.get(path))
             )
+        self.published += found != self._shown
         self._shown = found
-        self.published += 1
 
     def uri(self, path: str) -> str:
         """The URI of a file, the editor's own where it is open."""
