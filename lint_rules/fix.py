@@ -43,6 +43,7 @@ class _State:
     held: list[Diagnostic]
     everywhere: Report
     judge: Judge
+    files: Files
     edited: dict[str, bytes]
 
 
@@ -136,7 +137,7 @@ class _Tree:
         baseline = self.config.baseline
         object.__setattr__(self, "known", read_baseline(baseline) if baseline else None)
 
-    def judged(self, edited: dict[str, bytes]) -> _State:
+    def judged(self, edited: dict[str, bytes], before: Files | None = None) -> _State:
         """What every rule says of the whole project once it is ``edited``."""
         config = replace(self.config, select=tuple(LINT_RULES), ignore=(), min_severity="warning")
         judge, report = judged(
@@ -147,12 +148,13 @@ class _Tree:
             cache=self.cache,
         )
         held = self._held(report.diagnostics).kept
-        return _State(self._asked(report), held, report, judge, edited)
+        files = Files(judge.sources, before)
+        return _State(self._asked(report), held, report, judge, files, edited)
 
     def after(self, state: _State, chosen: Sequence[Repair]) -> _State:
         """The tree once ``chosen`` repairs are made."""
-        edited = _applied(Files(state.judge.sources), chosen)
-        return self.judged({**state.edited, **edited})
+        edited = _applied(state.files, chosen)
+        return self.judged({**state.edited, **edited}, state.files)
 
     def _asked(self, report: Report) -> list[Diagnostic]:
         """Those of all findings that the check reports."""
@@ -225,14 +227,13 @@ def _chosen(
     asked: Collection[Diagnostic],
 ) -> list[Repair]:
     """The repairs of the next round, of the findings ``asked``, no two of which clash."""
-    files = Files(state.judge.sources)
     for codes in _STAGES:
         chosen: list[Repair] = []
         for code in [c for c in codes if c in REPAIRS]:
             wanted = {d for d in asked if d.code == code and _key(d) not in refused}
-            for repair in REPAIRS[code](state.judge, files, wanted) if wanted else ():
+            for repair in REPAIRS[code](state.judge, state.files, wanted) if wanted else ():
                 others = [edit for other in chosen for edit in other.edits]
-                if _is_possible(repair, others, files, tree.targets):
+                if _is_possible(repair, others, state.files, tree.targets):
                     chosen.append(repair)
         if chosen:
             return chosen
@@ -268,9 +269,8 @@ def _blamed(before: _State, after: _State, chosen: Sequence[Repair]) -> list[Rep
         f.path for f in before.everywhere.failures
     }
     blamed += [r for r in chosen if any(edit.path in broken for edit in r.edits)]
-    files = Files(before.judge.sources)
     for finding in _fresh(before, after):
-        blamed += _causes(finding, chosen, files) or chosen
+        blamed += _causes(finding, chosen, before.files) or chosen
     return blamed
 
 
