@@ -54,8 +54,8 @@ def check_against(
         write_text(baseline, known.without(held.stale))
         _say(f"{baseline}: {_lines(len(held.stale))} of {len(known.entries)} taken away")
         held = hold(report.diagnostics, read_baseline(baseline), judged)
-    kept = len(report.diagnostics) - (len(held.reported) - len(held.stale))
-    return _shown(replace(report, diagnostics=tuple(held.reported), held=kept), config)
+    shown = replace(report, diagnostics=tuple(held.reported), held=len(held.kept))
+    return _shown(shown, config)
 
 
 def _shown(report: Report, config: Config) -> Report:

@@ -60,9 +60,10 @@ class Baseline:
 
 
 class Held(NamedTuple):
-    """What a baseline leaves to report, and the numbers of its lines that hold nothing."""
+    """What a baseline leaves to report, what it holds back, and its lines that hold nothing."""
 
     reported: list[Diagnostic]
+    kept: list[Diagnostic]
     stale: list[int]
 
 
@@ -108,6 +109,7 @@ def hold(
     """
     found: defaultdict[Key, list[Diagnostic]] = defaultdict(list)
     reported: list[Diagnostic] = []
+    kept: list[Diagnostic] = []
     for finding in findings:
         if finding.code in _ABOUT_EXCEPTIONS:
             reported.append(finding)
@@ -119,6 +121,8 @@ def hold(
     for key, alike in found.items():
         if len(alike) > len(lines[key]):
             reported += _exceeding(alike, len(lines[key]))
+        else:
+            kept += alike
     stale = [
         number
         for key, numbers in lines.items()
@@ -126,7 +130,8 @@ def hold(
         for number in numbers[len(found[key]) :]
     ]
     reported += (_stale(baseline, number) for number in sorted(stale))
-    return Held(sorted(reported, key=lambda f: (f.place, f.code, f.message)), sorted(stale))
+    reported.sort(key=lambda f: (f.place, f.code, f.message))
+    return Held(reported, kept, sorted(stale))
 
 
 def _key(finding: Diagnostic, baseline: Path) -> Key:

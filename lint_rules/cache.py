@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lint_rules.config import Config
 
-__all__ = ["Cache", "cache_folder", "clear", "digest", "tool_version"]
+__all__ = ["Cache", "Memory", "cache_folder", "clear", "digest", "tool_version"]
 
 FOLDER = ".mla_guard_cache"
 _SIZE = 16
@@ -141,6 +141,22 @@ class Cache:
         for _, name in (*reports[:-_MOST_REPORTS], *abandoned):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._folder / name)
+
+
+class Memory(Cache):
+    """What one run keeps for itself."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes | None:
+        return self._kept.get(name)
+
+    def write(self, name: str, content: bytes) -> None:
+        self._kept[name] = content
+
+    def _prune(self) -> None:
+        """It is gone before it grows old."""
 
 
 def _seal(content: memoryview) -> bytes:

@@ -22,9 +22,13 @@ from lint_rules.target import inside
 from mla_guard.diagnostic import Diagnostic, Place, Related
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from lint_rules.judge import Judge
     from lint_rules.link import Project
     from lint_rules.load import Loaded
+
+    _Checked: TypeAlias = tuple[Report, Judge | None]
 
 __all__ = [
     "FileFailure",
@@ -33,6 +37,7 @@ __all__ = [
     "TreeChanged",
     "answer",
     "check",
+    "checked",
     "judged",
     "read_project",
 ]
@@ -111,6 +116,23 @@ def answer(
     cache: Cache | None = None,
 ) -> Report:
     """What :func:`check` gives for a question that is already put."""
+    return _settled(asked, unsaved, progress, cache)[0]
+
+
+def checked(
+    targets: Sequence[Path], config: Config, *, unsaved: Mapping[str, bytes], cache: Cache
+) -> tuple[Report, Judge | None]:
+    """A check as :func:`check` makes it, and what it judged, unless its report was kept."""
+    return _settled(Asked(targets, config), unsaved, None, cache)
+
+
+def _settled(
+    asked: Asked,
+    unsaved: Mapping[str, bytes],
+    progress: Callable[[str], None] | None,
+    cache: Cache | None,
+) -> _Checked:
+    """What a check of a tree gives that is not edited meanwhile."""
     with _uncollected():
         for _ in range(_MOST_ATTEMPTS - 1):
             with suppress(TreeChanged):
@@ -136,19 +158,19 @@ def _check(
     unsaved: Mapping[str, bytes],
     progress: Callable[[str], None] | None,
     cache: Cache | None,
-) -> Report:
+) -> _Checked:
     with Library(asked.listing, cache, asked.clock_ns, unsaved) as library:
         if cache is None or asked.listing.failures or library.unreadable:
             return _judged(asked, library, progress)
         key = asked.key_by_content({path: row.content for path, row in library.rows.items()})
-        report = recall(cache, key)
+        report, judge = recall(cache, key), None
         if report is None:
-            report = _judged(asked, library, progress)
+            report, judge = _judged(asked, library, progress)
         # the listing is not what was read where a file was edited since, or has unsaved text
         listed = asked.settled and asked.listing.files == library.texts.identities
         remember(cache, (key, asked.key()) if listed else (key,), report)
         library.save()
-        return report
+        return report, judge
 
 
 def judged(
@@ -166,16 +188,17 @@ def judged(
     """
     asked = Asked(targets, config, changed)
     with Library(asked.listing, cache, asked.clock_ns, unsaved) as library:
-        loaded, judge = read_project(library, config, progress=progress)
-        report = _report(asked, library, loaded, judge, progress)
+        report, judge = _judged(asked, library, progress)
         if not (asked.listing.failures or library.unreadable):
             library.save()
         return judge, report
 
 
-def _judged(asked: Asked, library: Library, progress: Callable[[str], None] | None) -> Report:
+def _judged(
+    asked: Asked, library: Library, progress: Callable[[str], None] | None
+) -> tuple[Report, Judge]:
     loaded, judge = read_project(library, asked.config, progress=progress)
-    return _report(asked, library, loaded, judge, progress)
+    return _report(asked, library, loaded, judge, progress), judge
 
 
 def _report(

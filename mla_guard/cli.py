@@ -207,7 +207,8 @@ def _repair(arguments: argparse.Namespace) -> int:
     """Exit 1 where findings remain (``--fix``) or something would change (``--diff``)."""
     from lint_rules.cache import Cache, cache_folder
     from lint_rules.config import ConfigError
-    from lint_rules.fix import FileChanged, diff, fix, said, write
+    from lint_rules.fix import fix
+    from lint_rules.fixed import FileChanged, diff, said, write
 
     _refuse_beside_repairs(arguments)
     targets, config = _configured(arguments)

@@ -66,14 +66,15 @@ class Routed:
 
     def breach(
         self,
+        name: str,
         said: str,
         related: Sequence[Related],
         hint: str,
         at: Definition | None = None,
     ) -> Diagnostic:
-        """A finding about the class, or about one of its definitions."""
+        """A finding about what the class says of ``name``, or about one of its definitions."""
         place = self.place() if at is None else at.place()
-        symbol = self.name if at is None else at.symbol
+        symbol = f"{self.name}.{name}" if at is None else at.symbol
         return broken_route(symbol=symbol, place=place, said=said, related=related, hint=hint)
 
     def base_end(self, name: str) -> Related:
@@ -102,6 +103,7 @@ def class_route_breaches(routed: Routed) -> Iterator[Diagnostic]:
     for name, promise in routed.promised.items():
         if name not in routes:
             yield routed.breach(
+                name,
                 f"{routed.name} declares no route for {name}, which {promise.owner} declares",
                 [routed.base_end(name)],
                 _declare(routed, name),
@@ -126,6 +128,7 @@ def breaches_with_children(
     for name, promise in hooks.items():
         if name not in routes and name not in routed.promised:
             yield routed.breach(
+                name,
                 f"{routed.name} declares no route for {name}, which {promise.owner}, a class that "
                 "it can hold, defines",
                 [Related(promise.place(), f"{promise.owner}.{name} is defined here")],
@@ -134,6 +137,7 @@ def breaches_with_children(
     for name in routes:
         if not routed.known(name) and not has(name):
             yield routed.breach(
+                name,
                 f"{routed.name} routes {name}, which neither {routed.base} nor any backend that it "
                 "can hold has",
                 [routed.base_end(name)],
@@ -166,6 +170,7 @@ def _against_flags(routed: Routed, name: str, route: Route) -> Iterator[Diagnost
     if wanted is None or route.answer is not None or (route.combination or "same") == wanted:
         return
     yield routed.breach(
+        name,
         f"{routed.name} routes {name} to {route}, but {routed.base} says that wrappers combine it "
         f"by {wanted!r}",
         [routed.base_end(name)],
@@ -184,6 +189,7 @@ def _against_code(routed: Routed, name: str, route: Route) -> Iterator[Diagnosti
         return
     if route.answer == "base":
         yield routed.breach(
+            name,
             f"{found.symbol} replaces what the route of {name} leaves to {routed.base}",
             [routed.own_end(name, route), routed.base_end(name)],
             f"Route {name} to what {found.symbol} does, or remove {found.symbol}.",
@@ -200,6 +206,7 @@ def _against_code(routed: Routed, name: str, route: Route) -> Iterator[Diagnosti
     ends = [routed.own_end(name, route), routed.base_end(name)]
     if lost and whole:
         yield routed.breach(
+            name,
             f"{found.symbol} never touches {_attributes(lost)}, which the route of {name} names",
             ends,
             f"Hand {name} on to {_attributes(lost)}, or correct the route.",
@@ -207,6 +214,7 @@ def _against_code(routed: Routed, name: str, route: Route) -> Iterator[Diagnosti
         )
     if strange:
         yield routed.breach(
+            name,
             f"{found.symbol} touches {_attributes(strange)}, which the route of {name} does not "
             "name",
             ends,
@@ -221,6 +229,7 @@ def _undefined(routed: Routed, name: str, route: Route, default: Definition | No
         wins = f"silently the default of {default.symbol.rpartition('.')[0]} instead"
         instead = "route it to 'base' where the default is right"
     return routed.breach(
+        name,
         f"{routed.name} routes {name} to {route} but does not define it: {wins}",
         [routed.base_end(name)],
         f"Define {name} on {routed.name}, or {instead}.",

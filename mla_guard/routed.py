@@ -63,6 +63,7 @@ def _without_backend(routed: Routed, instance: object) -> Iterator[Diagnostic]:
         names = [name for name, route in routes.items() if route and child in route.children]
         found = "it does not exist" if value is MISSING else f"it is of type {type(value).__name__}"
         yield routed.breach(
+            child,
             f"{routed.name} holds no {routed.base} in self.{child}, to which it routes "
             f"{', '.join(names)}: {found}",
             [

@@ -124,7 +124,7 @@ def unexposed_hook(
         f"{wrapper} does not pass on {hook}, which callers probe and wrapped backends implement: "
         f"{effect}",
         place,
-        wrapper,
+        f"{wrapper}.{hook}",
         related=(Related(inner_place, f"{inner} has it here"),),
         reasons=(f"self.{held_as} is a {inner}",),
         hint=f"Define {hook} on {wrapper} and hand it to the wrapped backend.",
@@ -202,7 +202,7 @@ def unequal_flag(
         f"{wrapper} does not pass on {flag}, which callers read and wrapped backends set: "
         f"{mine!r} instead of {wanted!r}",
         place,
-        wrapper,
+        f"{wrapper}.{flag}",
         reasons=tuple(reasons),
         hint=f"Set {flag} in {wrapper}.__init__ from the wrapped backends.",
     )

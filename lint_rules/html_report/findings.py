@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,15 +78,10 @@ def _record(tree: Tree, ends: Ends, finding: Diagnostic, path: str) -> Json:
 def _concerned(
     finding: Diagnostic, hooks: Mapping[tuple[str, str], Sequence[str]]
 ) -> tuple[str, str]:
-    """The class that a finding is about, and the hook where it is about one.
-
-    A finding on a class as a whole names the hook that is missing in its message.
-    """
+    """The class that a finding is about, and the hook where it is about one."""
     path = finding.place.path
     if (path, finding.symbol) in hooks:
-        said = set(re.findall(r"\w+", finding.message.partition(",")[0]))
-        named = [name for name in hooks[path, finding.symbol] if name in said]
-        return finding.symbol, named[0] if len(named) == 1 else ""
+        return finding.symbol, ""
     owner, _, name = finding.symbol.rpartition(".")
     if (path, owner) not in hooks:
         return "", ""

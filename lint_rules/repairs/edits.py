@@ -53,11 +53,17 @@ class Repair:
 
 
 class Files:
-    """The files of a project, parsed when a repair asks for one."""
+    """The files of a project, parsed when a repair asks for one.
 
-    def __init__(self, data: Mapping[str, bytes]) -> None:
+    What was parsed of the files ``before`` an edit, and is the same, is not parsed again.
+    """
+
+    def __init__(self, data: Mapping[str, bytes], before: Files | None = None) -> None:
         self._data = data
-        self._sources: dict[str, Source] = {}
+        parsed = before._sources if before is not None else {}
+        self._sources: dict[str, Source] = {
+            p: source for p, source in parsed.items() if source.data == data.get(p)
+        }
 
     def __getitem__(self, path: str) -> Source:
         """The file at ``path``; raises :class:`NoRepair` where it cannot be edited."""

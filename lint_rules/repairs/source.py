@@ -29,6 +29,7 @@ class Source:
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
+        self.data = data
         try:
             self.encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
             self.text = data.decode(self.encoding)
@@ -105,21 +106,27 @@ class Source:
 
     def function(self, name: str, line: int) -> cst.FunctionDef:
         """The definition of ``name`` whose statement, decorators included, holds ``line``."""
-        for node in walk(self.module):
-            if isinstance(node, cst.FunctionDef) and self._is_at(node, name, line):
+        for node in self._defined.get(name, ()):
+            if isinstance(node, cst.FunctionDef) and self._is_at(node, line):
                 return node
         raise SourceError(f"{self.path}:{line}: no definition of {name} was found")
 
     def klass(self, name: str, line: int) -> cst.ClassDef:
         """The class ``name`` whose statement, decorators included, holds ``line``."""
-        for node in walk(self.module):
-            if isinstance(node, cst.ClassDef) and self._is_at(node, name, line):
+        for node in self._defined.get(name, ()):
+            if isinstance(node, cst.ClassDef) and self._is_at(node, line):
                 return node
         raise SourceError(f"{self.path}:{line}: no class {name} was found")
 
-    def _is_at(self, node: cst.FunctionDef | cst.ClassDef, name: str, line: int) -> bool:
-        if node.name.value != name:
-            return False
+    @cached_property
+    def _defined(self) -> dict[str, list[cst.FunctionDef | cst.ClassDef]]:
+        found: dict[str, list[cst.FunctionDef | cst.ClassDef]] = {}
+        for node in walk(self.module):
+            if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+                found.setdefault(node.name.value, []).append(node)
+        return found
+
+    def _is_at(self, node: cst.FunctionDef | cst.ClassDef, line: int) -> bool:
         first = min([self.line(node.name), *map(self.line, node.decorators)])
         return first <= line <= self.line(node.name)
 

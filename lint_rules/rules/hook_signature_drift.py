@@ -75,7 +75,7 @@ def breaches(judge: Judge) -> Iterator[Breach]:
     for item in found:
         by_declaration.setdefault(id(item.declared.function), []).append(item)
     for group in by_declaration.values():
-        agreed = _base_is_wrong(group)
+        agreed = _base_is_wrong(judge, group)
         if agreed:
             yield Breach(_at_base(judge, agreed), agreed[0].declared, None)
         for item in group:
@@ -110,7 +110,10 @@ def _outvoted(judge: Judge) -> Iterator[Breach]:
 
 
 def _majorities(members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
-    """Optional parameters that most of some implementations take by keyword, and which do."""
+    """Optional parameters that most of some implementations take by keyword, and which do.
+
+    One that breaks with a parent that takes it owes it all the same, unless most of them do.
+    """
     taking: dict[str, list[Member]] = {}
     for member in members:
         assert member.function is not None
@@ -118,15 +121,23 @@ def _majorities(members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
             if not parameter.required and parameter.kind in (POSITIONAL_OR_KEYWORD, KEYWORD_ONLY):
                 taking.setdefault(parameter.name, []).append(member)
     for name, having in taking.items():
-        others = [
-            m
-            for m in members
-            if m not in having
-            and m.function is not None
-            and binding_errors(shape(m.function), Call(0, (name,), double_star=True))
-        ]
-        if len(having) >= _AGREEING and 2 * len(others) < len(having):
-            yield name, [m for m in members if m not in others]
+        lacking = [m for m in members if m not in having and not _takes(m, name)]
+        breaking = [m for m in lacking if _parent_takes(m, name)]
+        owing, others = len(having) + len(breaking), len(lacking) - len(breaking)
+        if owing >= _AGREEING and 2 * others < owing < 2 * len(having):
+            yield name, [m for m in members if m not in lacking]
+
+
+def _takes(member: Member, parameter: str) -> bool:
+    """Whether a call that passes ``parameter`` by keyword binds, as far as that goes."""
+    assert member.function is not None
+    return not binding_errors(shape(member.function), Call(0, (parameter,), double_star=True))
+
+
+def _parent_takes(member: Member, parameter: str) -> bool:
+    """Whether the method that ``member`` overrides takes ``parameter``."""
+    declared = declaration(member.owner, member.name)
+    return declared is not None and _takes(declared, parameter)
 
 
 def _at_outvoted(judge: Judge, member: Member, parameter: str, having: list[Member]) -> Diagnostic:
@@ -245,8 +256,11 @@ def _calls(function: Function, name: str) -> bool:
     )
 
 
-def _base_is_wrong(group: list[_Drift]) -> list[_Drift]:
-    """The overrides that differ from the declaration in the same way, where none keeps to it."""
+def _base_is_wrong(judge: Judge, group: list[_Drift]) -> list[_Drift]:
+    """The overrides that differ from the declaration in the same way, where nothing keeps to it.
+
+    Neither another override does, nor a call.
+    """
     declared = group[0].declared
     by_reasons: dict[tuple[str, ...], list[_Drift]] = {}
     for item in group:
@@ -262,7 +276,9 @@ def _base_is_wrong(group: list[_Drift]) -> list[_Drift]:
         and k not in drifting
         and declaration(k, declared.name) == declared
     ]
-    return agreed if len(agreed) >= _AGREEING and not keeping else []
+    if len(agreed) < _AGREEING or keeping or any(_relied_on(judge, item) for item in agreed):
+        return []
+    return agreed
 
 
 def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
@@ -289,6 +305,13 @@ def _at_base(judge: Judge, group: list[_Drift]) -> Diagnostic:
     )
 
 
+def _relied_on(judge: Judge, item: _Drift) -> list[tuple[str, int, Call]]:
+    """The calls in the tree that keep to the declaration and that the override breaks."""
+    assert item.override.function is not None
+    mine, promise = shape(item.override.function), promise_of(item.declared)
+    return judge.calls_between(item.override, promise, mine)
+
+
 def _what(promise: Shape, mine: Shape, call: Call) -> str:
     if binding_errors(mine, call):
         return "a call that the override refuses"
@@ -300,7 +323,7 @@ def _at_override(judge: Judge, item: _Drift) -> Diagnostic:
     override, declared = item.override, item.declared
     assert override.function is not None
     mine, promise = shape(override.function), promise_of(declared)
-    breaking = judge.calls_between(override, promise, mine)
+    breaking = _relied_on(judge, item)
     related = [
         Related(
             judge.places.member(declared),

@@ -116,7 +116,7 @@ def _diagnose(
         f"{klass.name} stands in for {other.name}, but {lacks}, which {first.scope.symbol} "
         f"{verb}: {error}",
         judge.places.klass(klass) if member is None else judge.places.member(member),
-        klass.qualname if member is None else member.symbol,
+        f"{klass.qualname}.{name}" if member is None else member.symbol,
         (
             Related(judge.places.member(theirs), f"{theirs.symbol} is defined here"),
             *list(asking)[:_SHOWN],

@@ -69,7 +69,7 @@ def diagnose(judge: Judge, gap: Gap, code: str) -> Diagnostic:
         f"{wrapper.name} does not pass on {name}, which callers {_verb(use)[:-1]} and wrapped "
         f"backends {'implement' if gap.is_hook else 'set'}: {_effect(gap)}",
         judge.places.klass(wrapper),
-        wrapper.qualname,
+        f"{wrapper.qualname}.{name}",
         tuple(related),
         tuple(reasons),
         f"{trigger}Define {name} on {wrapper.name} and hand it to the wrapped backend.",

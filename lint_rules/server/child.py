@@ -11,12 +11,24 @@ from pathlib import Path
 from typing import TypeVar
 
 import lint_rules
-from lint_rules.server.wire import Checked, CheckTree, Described, DescribeHook, receive, send
+from lint_rules.server.wire import (
+    AskRepairs,
+    Checked,
+    CheckTree,
+    Described,
+    DescribeHook,
+    MakeRepairs,
+    Repairable,
+    Repaired,
+    Request,
+    receive,
+    send,
+)
 
 __all__ = ["Child", "ChildDied"]
 
 _PACKAGES = Path(lint_rules.__file__).parents[1]
-Answer = TypeVar("Answer", Checked, Described)
+Answer = TypeVar("Answer", Checked, Described, Repairable, Repaired)
 
 
 class ChildDied(Exception):
@@ -42,11 +54,19 @@ class Child:
         """Raises :class:`ChildDied`."""
         return await self._ask(request, Described)
 
-    async def _ask(self, request: CheckTree | DescribeHook, kind: type[Answer]) -> Answer:
+    async def repairable(self, request: AskRepairs) -> Repairable:
+        """Raises :class:`ChildDied`."""
+        return await self._ask(request, Repairable)
+
+    async def repair(self, request: MakeRepairs) -> Repaired:
+        """Raises :class:`ChildDied`."""
+        return await self._ask(request, Repaired)
+
+    async def _ask(self, request: Request, kind: type[Answer]) -> Answer:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._turns, self._talk, request, kind)
 
-    def _talk(self, request: CheckTree | DescribeHook, kind: type[Answer]) -> Answer:
+    def _talk(self, request: Request, kind: type[Answer]) -> Answer:
         process = self._process = self._process or _start()
         assert process.stdin is not None
         assert process.stdout is not None

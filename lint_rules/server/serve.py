@@ -7,11 +7,10 @@ import sys
 
 from lsprotocol import types
 
-from lint_rules.server import diagnostics
-from lint_rules.server.actions import Insertion, ignoring
 from lint_rules.server.child import ChildDied
+from lint_rules.server.offered import KINDS, offered, resolved
 from lint_rules.server.session import Session, path_of
-from lint_rules.server.texts import Texts, split_lines
+from lint_rules.server.texts import split_lines
 from lint_rules.server.wire import DescribeHook
 
 __all__ = ["create", "serve"]
@@ -76,10 +75,14 @@ def create() -> Session:
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
-        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+        types.CodeActionOptions(code_action_kinds=list(KINDS), resolve_provider=True),
     )
-    def actions(ls: Session, params: types.CodeActionParams) -> list[types.CodeAction]:
-        return _actions(ls, params)
+    async def actions(ls: Session, params: types.CodeActionParams) -> list[types.CodeAction]:
+        return await offered(ls, params)
+
+    @server.feature(types.CODE_ACTION_RESOLVE)
+    async def resolve(ls: Session, params: types.CodeAction) -> types.CodeAction:
+        return await resolved(ls, params)
 
     @server.feature(types.SHUTDOWN)
     def shut_down(ls: Session, params: None) -> None:
@@ -105,34 +108,6 @@ async def _hover(ls: Session, params: types.HoverParams) -> types.Hover | None:
         return None
     span = ls.texts({}).columns(lines[number - 1], number, found.start - 1, found.end - 1)
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, found.markdown), span)
-
-
-def _actions(ls: Session, params: types.CodeActionParams) -> list[types.CodeAction]:
-    uri = params.text_document.uri
-    path, source = path_of(uri), ls.workspace.get_text_document(uri).source
-    lines = split_lines(source)
-    texts = ls.texts({path: source})
-    found: list[types.CodeAction] = []
-
-    for shown in params.context.diagnostics:
-        if shown.source != diagnostics.SOURCE or not isinstance(shown.code, str):
-            continue
-        ignore = ignoring(shown.code, lines, shown.range.start.line + 1)
-        if ignore is not None:
-            found.append(
-                types.CodeAction(
-                    f"Ignore {shown.code} here",
-                    types.CodeActionKind.QuickFix,
-                    diagnostics=[shown],
-                    edit=types.WorkspaceEdit({uri: [_edit(texts, path, ignore)]}),
-                )
-            )
-    return found
-
-
-def _edit(texts: Texts, path: str, edit: Insertion) -> types.TextEdit:
-    line = texts.lines(path)[edit.line - 1]
-    return types.TextEdit(texts.columns(line, edit.line, edit.column, edit.column), edit.text)
 
 
 def serve() -> None:

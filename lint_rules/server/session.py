@@ -37,6 +37,8 @@ class Session(LanguageServer):
         self.child = Child()
         self.checking = Checking(self.check)
         self._running: asyncio.Task[None] | None = None
+        self.published = 0
+        """How often other findings were published: what is asked about earlier ones is outdated."""
         self._shown: dict[str, Shown] = {}
         self._said: tuple[str, ...] = ()
         self._noted: tuple[str, ...] = ()
@@ -71,6 +73,16 @@ class Session(LanguageServer):
             if (path := path_of(uri)) and path.endswith(".py")
         }
 
+    def unsaved(self, held: Mapping[str, str]) -> dict[str, bytes]:
+        """The bytes of open files that are not those on disk, by path."""
+        return {
+            path: data for path, text in held.items() if (data := _unsaved(path, text)) is not None
+        }
+
+    def findings(self, path: str) -> list[tuple[types.Diagnostic, Diagnostic]]:
+        """The findings that are shown in a file."""
+        return [(d, finding) for d, finding in self._shown.get(path, ()) if finding is not None]
+
     def folders(self, held: Mapping[str, str]) -> tuple[str, ...]:
         """What is checked: the workspace's folders, and the projects of open files outside them."""
         paths = [path for uri in self.workspace.folders if (path := path_of(uri))]
@@ -89,9 +101,7 @@ class Session(LanguageServer):
             for uri, document in self.workspace.text_documents.items()
             if (path := path_of(uri))
         }
-        unsaved = {
-            path: data for path, text in held.items() if (data := _unsaved(path, text)) is not None
-        }
+        unsaved = self.unsaved(held)
         try:
             checked = await self.child.check(CheckTree(self.folders(held), unsaved))
         except ChildDied as error:
@@ -139,6 +149,7 @@ class Session(LanguageServer):
             self.text_document_publish_diagnostics(
                 types.PublishDiagnosticsParams(self.uri(path), entries, versions.get(path))
             )
+        self.published += found != self._shown
         self._shown = found
 
     def uri(self, path: str) -> str:
@@ -148,6 +159,16 @@ class Session(LanguageServer):
             if path_of(uri) == path:
                 return uri
         return Path(path).as_uri()
+
+    def version_of(self, uri: str) -> int | None:
+        """The version of a file that is open, as the editor counts."""
+        document = self.workspace.text_documents.get(uri)
+        return document.version if document is not None else None
+
+    def warn(self, message: str) -> None:
+        """Say why what the editor asked for was not done."""
+        shown = types.ShowMessageParams(types.MessageType.Warning, f"mla-guard: {message}")
+        self.window_show_message(shown)
 
     def say(self, problems: tuple[str, ...]) -> None:
         """Show problems that were not there after the last check, and log them."""

@@ -5,13 +5,26 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import IO
+from dataclasses import dataclass, field
+from typing import IO, TypeAlias
 
 from lint_rules.run import FileFailure
 from mla_guard.diagnostic import Diagnostic
 
-__all__ = ["CheckTree", "Checked", "DescribeHook", "Described", "receive", "send"]
+__all__ = [
+    "Answer",
+    "AskRepairs",
+    "CheckTree",
+    "Checked",
+    "DescribeHook",
+    "Described",
+    "MakeRepairs",
+    "Repairable",
+    "Repaired",
+    "Request",
+    "receive",
+    "send",
+]
 
 _LENGTH = struct.Struct(">Q")
 
@@ -55,7 +68,42 @@ class Described:
     end: int = 0
 
 
-def send(pipe: IO[bytes], message: CheckTree | Checked | DescribeHook | Described) -> None:
+@dataclass(frozen=True, slots=True)
+class AskRepairs:
+    """Which of ``findings`` have a repair, if ``unsaved`` is what was checked."""
+
+    findings: tuple[Diagnostic, ...]
+    unsaved: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Repairable:
+    """The findings that have a repair."""
+
+    findings: frozenset[Diagnostic] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRepairs:
+    """Repair ``findings``, if ``unsaved`` is what was checked."""
+
+    findings: tuple[Diagnostic, ...]
+    unsaved: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """The texts of the files that repairs change, by path; none where no repair holds."""
+
+    before: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
+
+
+Request: TypeAlias = CheckTree | DescribeHook | AskRepairs | MakeRepairs
+Answer: TypeAlias = Checked | Described | Repairable | Repaired
+
+
+def send(pipe: IO[bytes], message: Request | Answer) -> None:
     """Write one message; the other end is this package's, so that pickle may be trusted."""
     data = pickle.dumps(message)
     pipe.write(_LENGTH.pack(len(data)) + data)

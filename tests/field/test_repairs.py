@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lint_rules.baseline import new_text
 from lint_rules.cache import Cache
 from lint_rules.config import Config
-from lint_rules.fix import diff, fix, write
+from lint_rules.fix import fix
+from lint_rules.fixed import diff, write
 from lint_rules.run import check
 from mla_guard.diagnostic import Diagnostic
 from tests.field.wheels import unpacked
@@ -54,7 +57,7 @@ def key(finding: Diagnostic) -> tuple[str, str, str, str]:
 @pytest.mark.parametrize(
     ("release", "symbol", "shown"),
     [
-        ("0.5.12.post1", ("MLA301", "HybridLinearAttnBackend"), CHUNK_HOOK),
+        ("0.5.12.post1", ("MLA301", "HybridLinearAttnBackend.init_mha_chunk_metadata"), CHUNK_HOOK),
         ("0.5.13", ("MLA101", "TRTLLMMLABackend.init_mha_chunk_metadata"), WIDENED),
         ("0.5.23", ("MLA303", "DotsSWAMLAAttnBackend.init_mha_chunk_metadata"), ASKING),
     ],
@@ -74,3 +77,24 @@ def test_a_release_is_repaired(
     for path in fixed.after:
         ast.parse(Path(path).read_bytes())
     assert fix([tmp_path], config, cache=cache).after == {}
+
+
+def test_an_override_that_is_narrowed_under_a_baseline_is_widened_again(tmp_path: Path) -> None:
+    shutil.copytree(unpacked("sglang", "0.5.23") / "sglang", tmp_path / "sglang")
+    config, cache = Config(src=(tmp_path,), root=tmp_path), Cache(tmp_path / ".cache")
+    known = tmp_path / "known.txt"
+    known.write_text(new_text(check([tmp_path], config, cache=cache).diagnostics, known)[0])
+    backend = tmp_path / "sglang/srt/layers/attention/trtllm_mla_backend.py"
+    original = backend.read_bytes()
+    narrow, wide = WIDENED.split("\n", 1)
+    taking = re.sub("^[+]", "", wide, flags=re.MULTILINE).replace('"', "")
+    assert original.count(taking.encode()) == 1
+    backend.write_bytes(
+        original.replace(
+            taking.encode(), narrow.removeprefix("-").replace('"', "").encode() + b"\n"
+        )
+    )
+    fixed = fix([tmp_path], replace(config, baseline=known), cache=cache)
+    assert [d.symbol for d in fixed.repaired] == ["TRTLLMMLABackend.init_mha_chunk_metadata"]
+    assert fixed.report.diagnostics == ()
+    assert fixed.after == {str(backend): original}

@@ -98,7 +98,7 @@ def test_a_wrapper_without_the_hook_that_callers_probe() -> None:
     wrapper = f.StaleWrapper(f.FlashInfer())
     error = refused(lambda: wrapper.init_forward_metadata(PREFILL), HookAttributeError, "MLA301")
     assert (wrapper.calls, wrapper.inner.calls) == ([], [])
-    assert error.diagnostics[0].symbol == "StaleWrapper"
+    assert error.diagnostics[0].symbol == "StaleWrapper.init_mha_chunk_metadata"
     repaired = f.DelegatingWrapper(f.FlashInfer())
     repaired.init_forward_metadata(PREFILL)
     assert repaired.qo_indptr == [0, 3, 8]

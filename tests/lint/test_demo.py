@@ -47,13 +47,13 @@ def test_each_finding_stands_where_the_fault_is() -> None:
         "MLA204": ("hip_mla.py", "HipMLABackend.replay_cuda_graph"),
         "MLA205": ("hip_mla.py", "HipMLABackend.init_forward_metadata"),
         "MLA206": ("model_config.py", "ModelConfig.__init__"),
-        "MLA301": ("wrappers.py", "TwoBatchBackend"),
-        "MLA302": ("wrappers.py", "TwoBatchBackend"),
+        "MLA301": ("wrappers.py", "TwoBatchBackend.init_mha_chunk_metadata"),
+        "MLA302": ("wrappers.py", "TwoBatchBackend.max_context_len"),
         "MLA303": ("wrappers.py", "SlidingWindowBackend.init_mha_chunk_metadata"),
-        "MLA304": ("wrappers.py", "PhaseBackend"),
+        "MLA304": ("wrappers.py", "PhaseBackend.replay_cuda_graph"),
         "MLA305": ("spec_worker.py", "BaseSpecWorker.commit"),
         "MLA306": ("forward_rope.py", "FusedRopeForward.forward_fused"),
-        "MLA307": ("algorithm.py", "PluginAlgorithm"),
+        "MLA307": ("algorithm.py", "PluginAlgorithm.needs_scores"),
         "MLA308": ("model_runner.py", "ModelRunner.record"),
     }
 

@@ -143,7 +143,10 @@ READ = "return batch if self.attn_backend.supports_tree else None"
 
 
 def test_a_flag_that_a_wrapper_hides_is_found(tmp_path: Path) -> None:
-    assert found(tmp_path, READ) == {("MLA302", "Twice"), ("MLA302", "Routed")}
+    assert found(tmp_path, READ) == {
+        ("MLA302", "Twice.supports_tree"),
+        ("MLA302", "Routed.supports_tree"),
+    }
 
 
 def test_a_flag_that_the_caller_asserts_is_refused_in_words(tmp_path: Path) -> None:
@@ -153,12 +156,12 @@ def test_a_flag_that_the_caller_asserts_is_refused_in_words(tmp_path: Path) -> N
 
 def test_a_caller_under_the_opposite_of_what_a_wrapper_is_built_under(tmp_path: Path) -> None:
     body = f"if get_config().twice:\n            return None\n        {READ}"
-    assert found(tmp_path, body) == {("MLA302", "Routed")}
+    assert found(tmp_path, body) == {("MLA302", "Routed.supports_tree")}
 
 
 def test_a_silent_hook_that_the_one_leaf_inside_does_not_have_either(tmp_path: Path) -> None:
     body = "self.attn_backend.validate()"
-    twice, routed = ("MLA301", "Twice"), ("MLA301", "Routed")
+    twice, routed = ("MLA301", "Twice.validate"), ("MLA301", "Routed.validate")
     assert found(tmp_path / "either", body) == {twice, routed}
     one = WRAPPERS.format(sparse="C")
     assert found(tmp_path / "one", body, wrappers=one) == {twice}
@@ -169,12 +172,12 @@ def test_a_raising_hook_behind_a_flag_that_every_implementation_sets(tmp_path: P
         "return batch if self.attn_backend.can_verify else None\n\n"
         "    def late(self, batch):\n        self.attn_backend.verify(batch)"
     )
-    flags = {("MLA302", "Twice"), ("MLA302", "Routed")}
+    flags = {("MLA302", "Twice.can_verify"), ("MLA302", "Routed.can_verify")}
     assert found(tmp_path / "all", body) == flags  # the flag says no, so that nobody calls
     some = LEAVES.replace("    can_verify = True\n", "", 1)
     assert found(tmp_path / "some", body, leaves=some) == {
-        ("MLA301", "Twice"),
-        ("MLA301", "Routed"),
+        ("MLA301", "Twice.verify"),
+        ("MLA301", "Routed.verify"),
         ("MLA305", "Runner.late"),
     }
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lint_rules.config import Config
-from lint_rules.fix import diff, fix
-from lint_rules.fix import write as write_fixed
+from lint_rules.fix import fix
+from lint_rules.fixed import diff
+from lint_rules.fixed import write as write_fixed
 from lint_rules.pages import PageError, page, summary
 from lint_rules.repairs import REPAIRS
 from mla_guard.diagnostic import LINT_RULES, RULE_NAMES

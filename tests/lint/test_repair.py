@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lint_rules.config import Config
-from lint_rules.fix import FileChanged, Fixed, diff, fix, write
+from lint_rules.fix import fix
+from lint_rules.fixed import FileChanged, Fixed, diff, write
 
 BASE = """\
 class AttentionBackend:

@@ -99,7 +99,7 @@ def test_a_pair_that_is_told(tmp_path: Path) -> None:
     )
     told = Config(src=(tmp_path,), root=tmp_path, stand_ins=(("Builtin", "Plugin"),))
     assert [(d.code, d.severity, d.symbol) for d in check([tmp_path], told).diagnostics] == [
-        ("MLA307", "warning", "Plugin")
+        ("MLA307", "warning", "Plugin.width")
     ]
     untold = Config(src=(tmp_path,), root=tmp_path)
     assert check([tmp_path], untold).diagnostics == ()

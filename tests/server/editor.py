@@ -10,6 +10,8 @@ from pathlib import Path
 
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
+from pygls.uris import to_fs_path
+from pygls.workspace import TextDocument
 
 __all__ = ["Editor", "editor"]
 
@@ -27,6 +29,7 @@ class Editor(LanguageClient):
         self.exit_code: int | None = None
         self._news = asyncio.Event()
         self._versions: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
 
     def listen(self) -> None:
         """Take what the server sends."""
@@ -78,7 +81,8 @@ class Editor(LanguageClient):
 
     def open(self, path: Path, text: str | None = None) -> None:
         self._versions[path.as_uri()] = 1
-        held = path.read_text(encoding="utf-8") if text is None else text
+        held = path.read_bytes().decode() if text is None else text
+        self._texts[path.as_uri()] = held
         self.text_document_did_open(
             types.DidOpenTextDocumentParams(
                 types.TextDocumentItem(path.as_uri(), "python", 1, held)
@@ -89,12 +93,54 @@ class Editor(LanguageClient):
         """Replace the text of an open file, unsaved."""
         uri = path.as_uri()
         self._versions[uri] += 1
+        self._texts[uri] = text
         self.text_document_did_change(
             types.DidChangeTextDocumentParams(
                 types.VersionedTextDocumentIdentifier(self._versions[uri], uri),
                 [types.TextDocumentContentChangeWholeDocument(text)],
             )
         )
+
+    async def actions(
+        self, path: Path, *found: types.Diagnostic, only: str | None = None
+    ) -> list[types.CodeAction]:
+        """What is offered at the place of the first of some diagnostics, or at the beginning."""
+        nowhere = types.Range(types.Position(0, 0), types.Position(0, 0))
+        offered = await self.text_document_code_action_async(
+            types.CodeActionParams(
+                types.TextDocumentIdentifier(path.as_uri()),
+                found[0].range if found else nowhere,
+                types.CodeActionContext(found, only=[only] if only else None),
+            )
+        )
+        actions = [action for action in offered or () if isinstance(action, types.CodeAction)]
+        assert len(actions) == len(offered or ())
+        return actions
+
+    def apply(self, edit: types.WorkspaceEdit) -> None:
+        """Make an edit as an editor does: in open files, unsaved, and in others on disk."""
+        changes = dict(edit.changes or {})
+        for change in edit.document_changes or ():
+            assert isinstance(change, types.TextDocumentEdit)
+            uri = change.text_document.uri
+            assert change.text_document.version == self._versions.get(uri)
+            changes[uri] = [e for e in change.edits if isinstance(e, types.TextEdit)]
+        for uri, edits in changes.items():
+            path = Path(to_fs_path(uri) or "")
+            document = TextDocument(uri, self._texts.get(uri) or path.read_bytes().decode())
+            for made in sorted(edits, key=lambda e: e.range.start.line, reverse=True):
+                document.apply_change(
+                    types.TextDocumentContentChangePartial(range=made.range, text=made.new_text)
+                )
+            if uri in self._texts:
+                self.type(path, document.source)
+            else:
+                path.write_bytes(document.source.encode())
+                self.changed_on_disk(path, types.FileChangeType.Changed)
+
+    def text(self, path: Path) -> str:
+        """The text of an open file."""
+        return self._texts[path.as_uri()]
 
     def save(self, path: Path, text: str) -> None:
         self.type(path, text)
@@ -122,8 +168,13 @@ class Editor(LanguageClient):
 
 
 @asynccontextmanager
-async def editor(*folders: Path, related: bool = True) -> AsyncIterator[Editor]:
-    """An editor with a workspace of ``folders``; afterwards the server has ended by itself."""
+async def editor(
+    *folders: Path, related: bool = True, resolves: bool = True
+) -> AsyncIterator[Editor]:
+    """An editor with a workspace of ``folders``; afterwards the server has ended by itself.
+
+    One that ``resolves`` asks for the edit of an action when it is chosen, bound to versions.
+    """
     client = Editor()
     client.listen()
     await client.start_io(sys.executable, "-m", "mla_guard", "server")
@@ -133,12 +184,21 @@ async def editor(*folders: Path, related: bool = True) -> AsyncIterator[Editor]:
                 text_document=types.TextDocumentClientCapabilities(
                     publish_diagnostics=types.PublishDiagnosticsClientCapabilities(
                         related_information=related
+                    ),
+                    code_action=types.CodeActionClientCapabilities(
+                        data_support=True,
+                        resolve_support=types.ClientCodeActionResolveOptions(["edit"]),
                     )
+                    if resolves
+                    else None,
                 ),
                 workspace=types.WorkspaceClientCapabilities(
+                    workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=True)
+                    if resolves
+                    else None,
                     did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(
                         dynamic_registration=True
-                    )
+                    ),
                 ),
             ),
             workspace_folders=[types.WorkspaceFolder(f.as_uri(), f.name) for f in folders],

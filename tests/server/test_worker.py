@@ -76,7 +76,7 @@ def test_a_tree_that_changes_while_it_is_read_is_no_crash(
         raise TreeChanged("fast.py")
 
     with monkeypatch.context() as patched:
-        patched.setattr(worker, "check", changing)
+        patched.setattr(worker, "checked", changing)
         patched.setattr(worker, "read_project", changing)
         said = ("fast.py is edited faster than it can be read",)
         assert child.check(asked) == Checked(problems=said)

@@ -53,7 +53,7 @@ class SlidingWindowBackend(AttentionBackend):
         self.full_backend.init_forward_metadata(forward_batch)
         self.window_backend.init_forward_metadata(forward_batch)
 
-    def init_mha_chunk_metadata(self, forward_batch):
+    def init_mha_chunk_metadata(self, forward_batch, disable_flashinfer_ragged=False):
         self.window_backend.init_mha_chunk_metadata(forward_batch)
 
     def plan_outside_graph(self, forward_batch):
