@@ -31,6 +31,10 @@ def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Ite
 def _guarded(judge: Judge, files: Files, breach: Breach) -> Iterator[Edit]:
     delegation, klass = breach.delegation, breach.wrapper.klass
     name = delegation.name
+    if breach.diagnostic.severity == "warning":
+        raise NoRepair(
+            "the base class of the wrapper owes an answer that a backend left out has not"
+        )
     for use in judge.view.callers_of(klass, name):
         if not is_guarded(use) and any(use.admits(k, judge.view) for k in breach.lacking):
             raise NoRepair(f"{use.scope.symbol} calls {name} on any backend")

@@ -11,7 +11,7 @@ from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
 from lint_rules.types import Scope
-from mla_guard.diagnostic import Diagnostic, Related
+from mla_guard.diagnostic import Diagnostic, Related, Severity
 
 __all__ = ["Breach", "breaches", "check"]
 
@@ -50,9 +50,11 @@ def breaches(judge: Judge) -> Iterator[Breach]:
                 for klass, evidence in shown.get(attr, ())
                 if judge.view.exposure(klass, delegation.name).kind == "absent"
             ]
+            severity: Severity = "error" if lacking else "warning"
+            lacking = lacking or _outside_of_promise(judge, wrapper, delegation)
             if lacking:
                 said.add(delegation.name)
-                said_of = _diagnose(judge, wrapper, delegation, lacking)
+                said_of = _diagnose(judge, wrapper, delegation, lacking, severity)
                 yield Breach(said_of, wrapper, delegation, tuple(k for k, _ in lacking))
 
 
@@ -61,6 +63,37 @@ def _asked(delegation: Delegation) -> bool:
     text = repr(delegation.scope.path_of(delegation.cond))
     own = repr(Name(delegation.scope.receiver))
     return any(asked in text for asked in (repr(delegation.name), "isinstance", own))
+
+
+def _outside_of_promise(
+    judge: Judge, wrapper: Wrapper, delegation: Delegation
+) -> list[tuple[Klass, Related]]:
+    """The backends of another family that lack a hook, which the wrapper's base class answers.
+
+    Whoever calls the hook counts on an answer from every backend of the wrapper's family; the base
+    class of what it holds promises none, and some of its backends have it.
+    """
+    name, root = delegation.name, wrapper.klass.root
+    declared = root.method(name) if root is not None else None
+    if declared is None or declared.function is None or declared.function.body == "raise":
+        return []
+    if delegation.scope.function.name != name:
+        return []
+    inner = {k for attr in delegation.attrs for k in wrapper.held[attr].classes}
+    evidence = Related(
+        judge.places.member(declared), f"{declared.symbol} answers for every backend of its family"
+    )
+    found: list[tuple[Klass, Related]] = []
+    for family in sorted(inner, key=lambda k: (k.path, k.line)):
+        if family is not family.root or family is root:
+            continue
+        if judge.view.exposure(family, name).kind != "absent":
+            continue
+        below = sorted(family.descendants, key=lambda k: (k.path, k.line))
+        lacking = [k for k in below if judge.view.exposure(k, name).kind == "absent"]
+        if len(lacking) < len(below):
+            found += [(k, evidence) for k in lacking]
+    return found
 
 
 def _shown(judge: Judge, wrapper: Wrapper) -> dict[str, list[tuple[Klass, Related]]]:
@@ -105,6 +138,7 @@ def _diagnose(
     wrapper: Wrapper,
     delegation: Delegation,
     lacking: list[tuple[Klass, Related]],
+    severity: Severity,
 ) -> Diagnostic:
     name = delegation.name
     klass, evidence = lacking[0]
@@ -117,7 +151,7 @@ def _diagnose(
         target = where.id
     return Diagnostic(
         "MLA303",
-        "error",
+        severity,
         f"{method} hands {name} to {attr} unconditionally, but {klass.name}, "
         f"which it can hold, has none: AttributeError",
         judge.places.at(delegation.scope.path, delegation.line, target),
@@ -125,7 +159,7 @@ def _diagnose(
         (
             evidence,
             Related(judge.places.klass(klass), f"{klass.name} defines no {name}"),
-            *(e for _, e in lacking[1:3]),
+            *dict.fromkeys(e for _, e in lacking[1:3] if e != evidence),
         ),
         tuple(f"{k.name} has no {name}{arguments(delegation.call)}" for k, _ in lacking),
         f"Ask first: getattr({attr.split(' or ')[0]}, {name!r}, None).",
