@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lint_rules.exposure import Delegation, Wrapper
-from lint_rules.facts import Attr, CallEvent, Name
-from lint_rules.gaps import arguments
+from lint_rules.exposure import Delegation, View, Wrapper
+from lint_rules.facts import Attr, Call, CallEvent, Expr, IfElse, Name, dotted
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
 from lint_rules.types import Scope
@@ -32,30 +31,37 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
 
 def breaches(judge: Judge) -> Iterator[Breach]:
     """Every finding, with what it is about."""
-    for wrapper in judge.view.wrappers:
-        shown = _shown(judge, wrapper)
-        said: set[str] = set()
-        for delegation in wrapper.delegations:
-            if delegation.optional or delegation.call is None or delegation.name in said:
-                continue
-            if delegation.scope.klass is None or not wrapper.klass.is_a(delegation.scope.klass):
-                continue
-            if delegation.scope.klass is not wrapper.klass or _asked(delegation):
-                continue
-            if judge.view.written_outside(delegation.name):
-                continue
-            lacking = [
-                (klass, evidence)
-                for attr in sorted(delegation.attrs)
-                for klass, evidence in shown.get(attr, ())
-                if judge.view.exposure(klass, delegation.name).kind == "absent"
-            ]
-            severity: Severity = "error" if lacking else "warning"
-            lacking = lacking or _outside_of_promise(judge, wrapper, delegation)
-            if lacking:
-                said.add(delegation.name)
-                said_of = _diagnose(judge, wrapper, delegation, lacking, severity)
-                yield Breach(said_of, wrapper, delegation, tuple(k for k, _ in lacking))
+    for view in (judge.view, judge.beside):
+        for wrapper in view.wrappers:
+            yield from _over_promised(judge, view, wrapper)
+
+
+def _over_promised(judge: Judge, view: View, wrapper: Wrapper) -> Iterator[Breach]:
+    # a pool is asked by code that knows of which kind it is, so that tests of the kind show nothing
+    shown = _shown(judge, wrapper) if view is judge.view else {}
+    said: set[str] = set()
+    for delegation in wrapper.delegations:
+        if delegation.optional or delegation.call is None or delegation.name in said:
+            continue
+        if delegation.scope.klass is None or not wrapper.klass.is_a(delegation.scope.klass):
+            continue
+        if delegation.scope.klass is not wrapper.klass or _asked(delegation):
+            continue
+        if view.written_outside(delegation.name):
+            continue
+        lacking = [
+            (klass, evidence)
+            for attr in sorted(delegation.attrs)
+            for klass, evidence in shown.get(attr, ())
+            if view.exposure(klass, delegation.name).kind == "absent"
+        ]
+        lacking = lacking or _of_its_own(judge, view, wrapper, delegation)
+        severity: Severity = "error" if lacking else "warning"
+        lacking = lacking or _outside_of_promise(judge, view, wrapper, delegation)
+        if lacking:
+            said.add(delegation.name)
+            said_of = _diagnose(judge, wrapper, delegation, lacking, severity)
+            yield Breach(said_of, wrapper, delegation, tuple(k for k, _ in lacking))
 
 
 def _asked(delegation: Delegation) -> bool:
@@ -65,8 +71,45 @@ def _asked(delegation: Delegation) -> bool:
     return any(asked in text for asked in (repr(delegation.name), "isinstance", own))
 
 
+def _of_its_own(
+    judge: Judge, view: View, wrapper: Wrapper, delegation: Delegation
+) -> list[tuple[Klass, Related]]:
+    """The backends without the hook that the wrapper's own code builds and keeps.
+
+    A subclass may replace what a parent builds, so that only the class that does both is judged.
+    """
+    if delegation.scope.function.name != delegation.name:
+        return []
+    found: dict[Klass, Related] = {}
+    for attr in sorted(delegation.attrs):
+        for owner, function, write in wrapper.klass.stored.get(attr, ()):
+            if owner is not wrapper.klass or write.value is None:
+                continue
+            scope = view.types.scope(owner, function)
+            for klass in _constructed(scope, write.value):
+                if view.exposure(klass, delegation.name).kind == "absent":
+                    place = judge.places.at(scope.path, write.line, attr)
+                    found.setdefault(
+                        klass, Related(place, f"{scope.symbol} builds it as a {klass.name}")
+                    )
+    return [(k, e) for k, e in found.items() if k.root in view.roots]
+
+
+def _constructed(scope: Scope, value: Expr) -> Iterator[Klass]:
+    """The classes of which ``value`` is built, named or kept in a local by that name."""
+    if isinstance(value, IfElse):
+        yield from _constructed(scope, value.then)
+        yield from _constructed(scope, value.other)
+    elif isinstance(value, Call):
+        func = value.func
+        binds = scope.binds.get(func.id, ()) if isinstance(func, Name) else ()
+        for named in [bind.value for bind in binds] or [func]:
+            if name := dotted(named):
+                yield from scope.types.project.resolve(scope.path, name)
+
+
 def _outside_of_promise(
-    judge: Judge, wrapper: Wrapper, delegation: Delegation
+    judge: Judge, view: View, wrapper: Wrapper, delegation: Delegation
 ) -> list[tuple[Klass, Related]]:
     """The backends of another family that lack a hook, which the wrapper's base class answers.
 
@@ -87,10 +130,10 @@ def _outside_of_promise(
     for family in sorted(inner, key=lambda k: (k.path, k.line)):
         if family is not family.root or family is root:
             continue
-        if judge.view.exposure(family, name).kind != "absent":
+        if view.exposure(family, name).kind != "absent":
             continue
         below = sorted(family.descendants, key=lambda k: (k.path, k.line))
-        lacking = [k for k in below if judge.view.exposure(k, name).kind == "absent"]
+        lacking = [k for k in below if view.exposure(k, name).kind == "absent"]
         if len(lacking) < len(below):
             found += [(k, evidence) for k in lacking]
     return found
@@ -161,6 +204,6 @@ def _diagnose(
             Related(judge.places.klass(klass), f"{klass.name} defines no {name}"),
             *dict.fromkeys(e for _, e in lacking[1:3] if e != evidence),
         ),
-        tuple(f"{k.name} has no {name}{arguments(delegation.call)}" for k, _ in lacking),
+        (f"not implemented by {', '.join(dict.fromkeys(k.name for k, _ in lacking))}",),
         f"Ask first: getattr({attr.split(' or ')[0]}, {name!r}, None).",
     )
