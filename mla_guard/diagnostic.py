@@ -17,6 +17,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA102": "hook-call-mismatch",
     "MLA103": "duplicate-hook",
     "MLA104": "sibling-call-mismatch",
+    "MLA105": "return-arity-drift",
     "MLA201": "skipped-parent-init",
     "MLA202": "unguarded-attribute",
     "MLA203": "partial-parent-init",

@@ -54,7 +54,11 @@ class FlashInferMLABackend(AttentionBackend):
         self.accepted = accepted
 
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return self.decode_wrapper.run(q * self.scaling, forward_batch.kv_buffer(layer.layer_id))
+        kv_buffer = forward_batch.kv_buffer(layer.layer_id)
+        output, lse = self.decode_wrapper.run(q * self.scaling, kv_buffer)
+        if get_global_server_args().decode_context_parallel:
+            return output, lse
+        return output
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return ragged_prefill(q, k, v, forward_batch.seq_lens)
