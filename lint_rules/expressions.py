@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import libcst as cst
+import msgspec
 
 from lint_rules.facts import (
     And,
@@ -323,6 +324,13 @@ class Expressions:
             self.expr(node.value.item if isinstance(node.value, cst.From) else node.value)
         return self.unknown()
 
+    def _unpack(self, value: Call, count: int) -> None:
+        """Note at the call that was read last into how many targets its result goes."""
+        events = self.scope.events
+        last = events[-1] if events else None
+        if isinstance(last, CallEvent) and last.call is value:
+            events[-1] = msgspec.structs.replace(last, unpacked=count)
+
     def loop_target(self, target: cst.BaseExpression, iterable: Expr) -> None:
         if isinstance(iterable, Call) and isinstance(target, (cst.Tuple, cst.List)):
             name = dotted(iterable.func)
@@ -358,6 +366,10 @@ class Expressions:
                 Write(owner, target.attr.value, value, self.line, scope.cond, annotation)
             )
         elif isinstance(target, (cst.Tuple, cst.List)):
+            if isinstance(value, Call) and not any(
+                isinstance(e, cst.StarredElement) for e in target.elements
+            ):
+                self._unpack(value, len(target.elements))
             elements: Sequence[Expr | None] = [None] * len(target.elements)
             if isinstance(value, Seq) and len(value.items) == len(target.elements):
                 elements = value.items

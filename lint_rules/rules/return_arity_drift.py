@@ -1,4 +1,4 @@
-"""MLA105: a method that returns one value, where the one it overrides can return several."""
+"""MLA105: a method that returns one value, where a caller or what it overrides has several."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from lint_rules.conditions import formula, satisfiable, show, substitute
 from lint_rules.facts import Attr, Call, Expr, Function, IfElse, Name, Return, Seq
 from lint_rules.judge import Judge
-from lint_rules.link import Klass, Member, is_abstract
+from lint_rules.link import Klass, Member, is_abstract, kind_of
 from lint_rules.types import Scope
-from mla_guard.diagnostic import Diagnostic
+from lint_rules.uses import Use
+from mla_guard.diagnostic import Diagnostic, Related
 from mla_guard.drift import VAR_KEYWORD
 
 __all__ = ["check"]
@@ -36,18 +37,22 @@ class _Several:
 def check(judge: Judge) -> Iterator[Diagnostic]:
     for klass in judge.classes:
         for member in klass.own.values():
+            if not _returns_one(judge, member):
+                continue
+            callers = [
+                use
+                for use in judge.view.uses.get(member.name, ())
+                if use.unpacked > 1 and not use.caught and use.admits(klass, judge.view)
+                if klass in use.typed.exact or not judge.view.in_steps(klass)
+            ]
             overridden = _overridden(klass, member)
-            if overridden is not None and _returns_one(judge, member):
-                several = _several(judge, overridden, member)
-                if several is not None:
-                    yield _diagnose(judge, member, several)
+            several = _several(judge, overridden, member) if overridden is not None else None
+            if callers or several is not None:
+                yield _diagnose(judge, member, several, callers)
 
 
 def _overridden(klass: Klass, member: Member) -> Member | None:
-    """The next definition above that has a body of its own."""
-    function = member.function
-    if function is None or is_abstract(function) or function.generator or klass is klass.root:
-        return None
+    """The next definition above, where it has a body of its own."""
     for parent in klass.mro[1:]:
         above = parent.own.get(member.name)
         if above is not None:
@@ -57,10 +62,12 @@ def _overridden(klass: Klass, member: Member) -> Member | None:
 
 
 def _returns_one(judge: Judge, member: Member) -> bool:
-    """Whether every value that a method returns is certainly a single one."""
-    assert member.function is not None
-    scope = judge.view.types.scope(member.owner, member.function)
-    returned = member.function.returned
+    """Whether it is a method of which every value returned is certainly a single one."""
+    function = member.function
+    if function is None or function.generator or kind_of(function) == "property":
+        return False
+    scope = judge.view.types.scope(member.owner, function)
+    returned = function.returned
     return bool(returned) and all(_is_one(scope, event.value) for event in returned)
 
 
@@ -123,31 +130,41 @@ def _meets(judge: Judge, member: Member, way: list[Expr]) -> bool:
     )
 
 
-def _diagnose(judge: Judge, member: Member, several: _Several) -> Diagnostic:
-    above, event = several.member, several.event
-    assert above.function is not None
-    scope = judge.view.types.scope(above.owner, above.function)
-    way = scope.path_of(event.cond)
-    when = f" where {show(formula(way[-1]))}" if way else ""
+def _diagnose(
+    judge: Judge, member: Member, several: _Several | None, callers: list[Use]
+) -> Diagnostic:
     assert member.function is not None
+    related: list[Related] = []
+    reasons: list[str] = []
+    what = ""
+    for use in callers[:1]:
+        what = f"{use.scope.symbol} unpacks {use.unpacked}: ValueError"
+        message = f"{use.scope.symbol} unpacks {use.unpacked}"
+        related.append(judge.places.related(use.scope.path, use.line, member.name, message))
+    if several is not None:
+        above, event = several.member, several.event
+        assert above.function is not None
+        way = judge.view.types.scope(above.owner, above.function).path_of(event.cond)
+        message = f"{above.symbol} returns {several.count}"
+        what = what or f"{message} on some: ValueError where a caller unpacks them"
+        related.append(judge.places.related(above.owner.path, event.line, "return", message))
+        when = f" where {show(formula(way[-1]))}" if way else ""
+        reasons.append(f"{message} values{when}")
     line = member.function.returned[-1].line
+    message = f"{member.symbol} returns one value here"
+    latent = "" if callers else "Latent where no caller unpacks what this class returns. "
     return Diagnostic(
         "MLA105",
-        "warning",
-        f"{member.symbol} returns one value on every path, {above.symbol} returns "
-        f"{several.count} on some: ValueError where a caller unpacks them",
+        "error" if callers else "warning",
+        f"{member.symbol} returns one value on every path, {what}",
         judge.places.member(member),
         member.symbol,
         (
-            judge.places.related(
-                above.owner.path, event.line, "return", f"{above.symbol} returns {several.count}"
-            ),
-            judge.places.related(
-                member.owner.path, line, "return", f"{member.symbol} returns one value here"
-            ),
+            *related,
+            judge.places.related(member.owner.path, line, "return", message),
             *judge.built(member.owner)[:1],
         ),
-        (f"{above.symbol} returns {several.count} values{when}",),
-        "Latent where no caller unpacks what this class returns; a tensor whose first dimension "
-        f"happens to be {several.count} is split without an error. Return as many, or raise there.",
+        tuple(reasons),
+        f"{latent}A tensor with that many rows is taken apart without an error. Return as many, "
+        "or raise there.",
     )
