@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lint_rules.exposure import Delegation, View, Wrapper
 from lint_rules.facts import Attr, Call, CallEvent, Expr, IfElse, Name, dotted
+from lint_rules.gaps import LINEAGES, lineages_of
 from lint_rules.judge import Judge
 from lint_rules.link import Klass
 from lint_rules.types import Scope
@@ -74,25 +75,28 @@ def _asked(delegation: Delegation) -> bool:
 def _of_its_own(
     judge: Judge, view: View, wrapper: Wrapper, delegation: Delegation
 ) -> list[tuple[Klass, Related]]:
-    """The backends without the hook that the wrapper's own code builds and keeps.
+    """The backends without the hook that the wrapper's own code builds, beside some that have it.
 
-    A subclass may replace what a parent builds, so that only the class that does both is judged.
+    A hook that few classes know is for what one of them can do; that its callers ask first is
+    likely then. A subclass may replace what a parent builds, so that only the class that does both
+    is judged.
     """
-    if delegation.scope.function.name != delegation.name:
+    name = delegation.name
+    defining = [k for k in view.backends if k.root is wrapper.klass.root and name in k.own]
+    if delegation.scope.function.name != name or len(lineages_of(defining)) < LINEAGES:
         return []
-    found: dict[Klass, Related] = {}
+    built: dict[Klass, Related] = {}
     for attr in sorted(delegation.attrs):
         for owner, function, write in wrapper.klass.stored.get(attr, ()):
-            if owner is not wrapper.klass or write.value is None:
-                continue
-            scope = view.types.scope(owner, function)
-            for klass in _constructed(scope, write.value):
-                if view.exposure(klass, delegation.name).kind == "absent":
-                    place = judge.places.at(scope.path, write.line, attr)
-                    found.setdefault(
-                        klass, Related(place, f"{scope.symbol} builds it as a {klass.name}")
-                    )
-    return [(k, e) for k, e in found.items() if k.root in view.roots]
+            if owner is wrapper.klass and write.value is not None:
+                scope = view.types.scope(owner, function)
+                place = judge.places.at(scope.path, write.line, attr)
+                for klass in _constructed(scope, write.value):
+                    if klass.root is wrapper.klass.root:
+                        message = f"{scope.symbol} builds it as a {klass.name}"
+                        built.setdefault(klass, Related(place, message))
+    lacking = [k for k in built if view.exposure(k, name).kind == "absent"]
+    return [(k, built[k]) for k in lacking] if len(lacking) < len(built) else []
 
 
 def _constructed(scope: Scope, value: Expr) -> Iterator[Klass]:
