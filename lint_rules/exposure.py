@@ -282,8 +282,6 @@ class View(Answers):
         if isinstance(expr, Call) and isinstance(expr.func, Attr):
             if expr.func.value == Name(scope.receiver):
                 return self._given_by(wrapper, expr.func.name, "method", depth)
-            if expr.func.name == "values":
-                return again(expr.func.value)
         return frozenset()
 
     def _given_by(self, wrapper: Wrapper, name: str, kind: str, depth: int) -> frozenset[str]:

@@ -260,8 +260,6 @@ class Scope:
                     scope = self.types.scope(member.owner, member.function)
                     return scope.returns(depth + 1)
             owner = self.typed(func.value, depth + 1)
-            if owner is not None and owner.many and func.name == "values":
-                return owner
             if owner is not None:
                 given = merged(
                     self.types.scope(m.owner, m.function).returns(depth + 1)
