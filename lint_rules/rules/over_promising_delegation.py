@@ -44,8 +44,6 @@ def _over_promised(judge: Judge, view: View, wrapper: Wrapper) -> Iterator[Breac
     for delegation in wrapper.delegations:
         if delegation.optional or delegation.call is None or delegation.name in said:
             continue
-        if delegation.scope.klass is None or not wrapper.klass.is_a(delegation.scope.klass):
-            continue
         if delegation.scope.klass is not wrapper.klass or _asked(delegation):
             continue
         if view.written_outside(delegation.name):
