@@ -32,6 +32,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA306": "removed-hook",
     "MLA307": "stand-in-gap",
     "MLA308": "unpaired-hook",
+    "MLA309": "unread-fallback",
     "MLA401": "missing-required-hook",
     "MLA402": "unmet-assumption",
     "MLA403": "hook-out-of-order",

@@ -23,6 +23,7 @@ from lint_rules.rules import (
     unguarded_attribute,
     unimplemented_hook,
     unpaired_hook,
+    unread_fallback,
     unset_in_some_mode,
     wrapper_route_drift,
 )
@@ -50,4 +51,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA306": removed_hook.check,
     "MLA307": stand_in_gap.check,
     "MLA308": unpaired_hook.check,
+    "MLA309": unread_fallback.check,
 }

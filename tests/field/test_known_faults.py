@@ -34,6 +34,14 @@ class Fault(NamedTuple):
 
 FAULTS = [
     Fault(
+        "0.5.5",
+        "MLA309",
+        "warning",
+        "TRTLLMMLABackend.init_forward_metadata",
+        f"{ATTENTION}/trtllm_mla_backend.py",
+        ("stores forward_metadata", "the case is self.disable_chunked_prefix_cache"),
+    ),
+    Fault(
         "0.5.12.post1",
         "MLA202",
         "error",

@@ -34,6 +34,7 @@ class FlashInferMLABackend(AttentionBackend):
 
     def init_forward_metadata(self, forward_batch):
         self.decode_wrapper.plan(forward_batch.seq_lens)
+        self.extend_lens = forward_batch.seq_lens
 
     def init_mha_chunk_metadata(self, forward_batch, disable_flashinfer_ragged=False):
         self.mha_chunk_kv_cache.update(forward_batch, disable_flashinfer_ragged)
@@ -61,4 +62,4 @@ class FlashInferMLABackend(AttentionBackend):
         return output
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return ragged_prefill(q, k, v, forward_batch.seq_lens)
+        return ragged_prefill(q, k, v, self.extend_lens)
