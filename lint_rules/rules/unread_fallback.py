@@ -17,7 +17,7 @@ __all__ = ["check"]
 
 @dataclass(frozen=True, slots=True)
 class _Fallback:
-    """``member`` leaves one ``case`` to ``target`` above by ``event``, which alone stores ``stored``.
+    """``member`` leaves a ``case`` to ``target`` above by ``event``, which alone keeps ``stored``.
 
     In other cases, and not in this one, the member stores ``kept`` itself.
     """
