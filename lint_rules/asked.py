@@ -129,6 +129,7 @@ class Asked:
                         yield Use(
                             target.name, "read" if call is None else "call", target.base, typed,
                             scope, event.line, event.cond, event.caught, call, target.delegated,
+                            event.unpacked,
                         )  # fmt: skip
 
     def _single(self, scope: Scope, base: Expr) -> Typed | None:

@@ -161,19 +161,26 @@ class View(Answers):
                         bound[event.name] = [target]
                 elif isinstance(event, CallEvent):
                     for target, call in asked_by(event.call, bound):
-                        attrs = self.provenance(wrapper, target.base, scope)
+                        attrs = self._handed_to(wrapper, target.base, scope)
                         if attrs:
                             yield Delegation(
                                 target.name, attrs, target.base, scope, event.line, event.cond,
                                 call, event.caught or target.probed, target.delegated,
                             )  # fmt: skip
                 elif isinstance(event, Read):
-                    attrs = self.provenance(wrapper, event.value, scope)
+                    attrs = self._handed_to(wrapper, event.value, scope)
                     if attrs:
                         yield Delegation(
                             event.name, attrs, event.value, scope, event.line, event.cond, None,
                             event.probe or event.caught,
                         )  # fmt: skip
+
+    def _handed_to(self, wrapper: Wrapper, base: Expr, scope: Scope) -> frozenset[str]:
+        """The held attributes of which ``base`` is a backend, and not the container of several."""
+        typed = scope.typed(base)
+        if typed is not None and typed.many:
+            return frozenset()
+        return self.provenance(wrapper, base, scope)
 
     def needed(self, wrapper: Wrapper, attr: str) -> frozenset[str]:
         """What the wrapper's own code asks of a held backend, hooks that it hands on left aside.

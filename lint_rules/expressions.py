@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import libcst as cst
+import msgspec
 
 from lint_rules.facts import (
     And,
@@ -323,20 +324,45 @@ class Expressions:
             self.expr(node.value.item if isinstance(node.value, cst.From) else node.value)
         return self.unknown()
 
+    def _unpack(self, value: Call, count: int) -> None:
+        """Note at the call that was read last into how many targets its result goes."""
+        events = self.scope.events
+        last = events[-1] if events else None
+        if isinstance(last, CallEvent) and last.call is value:
+            events[-1] = msgspec.structs.replace(last, unpacked=count)
+
     def loop_target(self, target: cst.BaseExpression, iterable: Expr) -> None:
         if isinstance(iterable, Call) and isinstance(target, (cst.Tuple, cst.List)):
-            name = dotted(iterable.func)
-            if name == "enumerate" and len(target.elements) == 2 and iterable.args:
-                self.assign(target.elements[0].value, self.unknown())
-                self.assign(target.elements[1].value, Item(iterable.args[0]))
-                return
+            name, func = dotted(iterable.func), iterable.func
             if name == "zip" and len(iterable.args) == len(target.elements):
                 for element, argument in zip(target.elements, iterable.args, strict=True):
-                    self.assign(element.value, Item(argument))
+                    self.assign(element.value, Item(self._gone_through(argument)))
                 return
-        if isinstance(iterable, Call) and dotted(iterable.func) in {"reversed", "list", "tuple"}:
-            iterable = iterable.args[0] if iterable.args else self.unknown()
-        self.assign(target, Item(iterable))
+            several: Expr | None = None
+            if name == "enumerate" and iterable.args:
+                several = iterable.args[0]
+            elif isinstance(func, Attr) and func.name == "items" and not iterable.args:
+                several = func.value
+            if several is not None and len(target.elements) == 2:
+                self.assign(target.elements[0].value, self.unknown())
+                self.assign(target.elements[1].value, Item(self._gone_through(several)))
+                return
+        self.assign(target, Item(self._gone_through(iterable)))
+
+    def _gone_through(self, iterable: Expr) -> Expr:
+        """What holds the elements, less what only lists them."""
+        while isinstance(iterable, Call):
+            if dotted(iterable.func) in {"reversed", "list", "tuple"}:
+                iterable = iterable.args[0] if iterable.args else self.unknown()
+            elif (
+                isinstance(iterable.func, Attr)
+                and iterable.func.name == "values"
+                and not iterable.args
+            ):
+                iterable = iterable.func.value
+            else:
+                break
+        return iterable
 
     def assign(
         self, target: cst.CSTNode, value: Expr | None, annotation: tuple[str, ...] = ()
@@ -358,6 +384,10 @@ class Expressions:
                 Write(owner, target.attr.value, value, self.line, scope.cond, annotation)
             )
         elif isinstance(target, (cst.Tuple, cst.List)):
+            if isinstance(value, Call) and not any(
+                isinstance(e, cst.StarredElement) for e in target.elements
+            ):
+                self._unpack(value, len(target.elements))
             elements: Sequence[Expr | None] = [None] * len(target.elements)
             if isinstance(value, Seq) and len(value.items) == len(target.elements):
                 elements = value.items

@@ -141,10 +141,13 @@ class Write(msgspec.Struct, frozen=True, array_like=True, tag="w", gc=False):
 
 
 class CallEvent(msgspec.Struct, frozen=True, array_like=True, tag="c", gc=False):
+    """A call; ``unpacked`` is into how many targets an assignment takes its result apart, or 0."""
+
     call: Call
     line: int
     cond: int
     caught: bool = False
+    unpacked: int = 0
 
 
 class Bind(msgspec.Struct, frozen=True, array_like=True, tag="b", gc=False):

@@ -14,12 +14,21 @@ from lint_rules.uses import Use
 from mla_guard.drift import Call as Arguments
 from mla_guard.drift import binding_errors
 
-__all__ = ["Foreign", "Gap", "arguments", "foreign", "gaps", "is_guarded"]
+__all__ = [
+    "LINEAGES",
+    "Foreign",
+    "Gap",
+    "arguments",
+    "foreign",
+    "gaps",
+    "is_guarded",
+    "lineages_of",
+]
 
 _FOREIGN = 3
 """A leaf of which a wrapper lacks so many hooks is not one that it wraps."""
 
-_LINEAGES = 3
+LINEAGES = 3
 """So many unrelated backends that define a name make it a protocol, declared or not."""
 
 
@@ -127,8 +136,8 @@ def foreign(view: View, wrapper: Wrapper) -> Foreign:
         if view.exposure(wrapper.klass, name).kind == "absent" and any(
             not is_guarded(u) for u in view.callers_of(wrapper.klass, name)
         ):
-            protocol = _lineages(_leaves(view, view.implementers(wrapper, name)))
-            if 0 < len(protocol) <= _LINEAGES:
+            protocol = lineages_of(_leaves(view, view.implementers(wrapper, name)))
+            if 0 < len(protocol) <= LINEAGES:
                 missing[protocol] = missing.get(protocol, 0) + 1
     return Foreign(frozenset(p for p, count in missing.items() if count >= _FOREIGN))
 
@@ -171,7 +180,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         leaves = [k for k in implementers if needed or k in shown]
     if not leaves:
         return None
-    protocol = _lineages(leaves)
+    protocol = lineages_of(leaves)
     lineages = len(protocol)
     uses = [u for u in uses if not strange.covers(_addressed(view, [u], leaves) or protocol)]
     if not uses or strange.covers(protocol):
@@ -194,7 +203,7 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
     )
     if (
         (siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)))
-        or widest >= _LINEAGES
+        or widest >= LINEAGES
         or (len(probing) > 1 and defined > 1)
     ):
         return gap
@@ -214,7 +223,7 @@ def _has_routes(view: View, wrapper: Wrapper, name: str) -> bool:
 def _addressed(view: View, uses: Iterable[Use], leaves: Iterable[Klass]) -> frozenset[str]:
     """The lineages of those leaves that have all that the files of some uses ask of a backend."""
     paths = {u.scope.path for u in uses}
-    return _lineages(k for k in leaves if any(view.addressed(k, path) for path in paths))
+    return lineages_of(k for k in leaves if any(view.addressed(k, path) for path in paths))
 
 
 def _related(view: View, a: Klass, b: Klass) -> bool:
@@ -253,7 +262,7 @@ def _for_all(wrapper: Wrapper, name: str) -> bool:
     )
 
 
-def _lineages(leaves: Iterable[Klass]) -> frozenset[str]:
+def lineages_of(leaves: Iterable[Klass]) -> frozenset[str]:
     """The topmost of the given classes, by name: platform twins of one name are one."""
     having = set(leaves)
     return frozenset(k.name for k in having if not any(p in having for p in k.mro[1:]))

@@ -50,6 +50,11 @@ class Judge:
         return [root for root in self.project.roots if root not in self.view.roots]
 
     @cached_property
+    def beside(self) -> View:
+        """The hierarchies that stand beside the backends, as :attr:`view` has the backends."""
+        return View(self.project, self.companion_roots)
+
+    @cached_property
     def companions(self) -> list[Klass]:
         """Classes without a root that hold several backends and answer to their hooks."""
         found: dict[Klass, None] = {}

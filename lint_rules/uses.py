@@ -23,6 +23,7 @@ class Use:
     """A name that code outside the class asks of a backend.
 
     ``delegated``: the guard's ``delegate`` makes the call, less what the contract lets it drop.
+    ``unpacked``: into how many targets the result is taken apart, 0 where it is not.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Use:
     caught: bool
     call: Call | None = None
     delegated: bool = False
+    unpacked: int = 0
 
     def admits(self, klass: Klass, view: View) -> bool:
         """Whether an instance of ``klass`` can reach this use, by the guards around it."""

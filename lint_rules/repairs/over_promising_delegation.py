@@ -31,6 +31,8 @@ def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Ite
 def _guarded(judge: Judge, files: Files, breach: Breach) -> Iterator[Edit]:
     delegation, klass = breach.delegation, breach.wrapper.klass
     name = delegation.name
+    if breach.diagnostic.severity == "warning" or klass.root not in judge.view.roots:
+        raise NoRepair("who calls the wrapper's hook and counts on an answer is not known")
     for use in judge.view.callers_of(klass, name):
         if not is_guarded(use) and any(use.admits(k, judge.view) for k in breach.lacking):
             raise NoRepair(f"{use.scope.symbol} calls {name} on any backend")

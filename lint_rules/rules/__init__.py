@@ -13,6 +13,7 @@ from lint_rules.rules import (
     over_promising_delegation,
     partial_parent_init,
     removed_hook,
+    return_arity_drift,
     sibling_call_mismatch,
     skipped_parent_init,
     stand_in_gap,
@@ -22,6 +23,7 @@ from lint_rules.rules import (
     unguarded_attribute,
     unimplemented_hook,
     unpaired_hook,
+    unread_fallback,
     unset_in_some_mode,
     wrapper_route_drift,
 )
@@ -34,6 +36,7 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA102": hook_call_mismatch.check,
     "MLA103": duplicate_hook.check,
     "MLA104": sibling_call_mismatch.check,
+    "MLA105": return_arity_drift.check,
     "MLA201": skipped_parent_init.check,
     "MLA202": unguarded_attribute.check,
     "MLA203": partial_parent_init.check,
@@ -48,4 +51,5 @@ RULES: dict[str, Callable[[Judge], Iterator[Diagnostic]]] = {
     "MLA306": removed_hook.check,
     "MLA307": stand_in_gap.check,
     "MLA308": unpaired_hook.check,
+    "MLA309": unread_fallback.check,
 }

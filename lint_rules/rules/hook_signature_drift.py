@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lint_rules.conditions import FALSE, formula, substitute
 from lint_rules.declared import optional_arguments
-from lint_rules.facts import Attr, CallEvent, Function, Name
+from lint_rules.facts import Attr, CallEvent, Const, Expr, Function, Name
 from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
@@ -17,6 +18,7 @@ from mla_guard.drift import (
     VAR_KEYWORD,
     VAR_POSITIONAL,
     Call,
+    Param,
     Shape,
     binding_errors,
     format_shape,
@@ -181,13 +183,47 @@ def _drifts(judge: Judge, klass: Klass) -> Iterator[_Drift]:
         if _promises_nothing(declared.function):
             continue
         may_drop = optional_arguments(declared.function)
-        reasons = drift_beyond(promise_of(declared), shape(function), may_drop)
+        promise = promise_of(declared)
+        reasons = drift_beyond(promise, shape(function), may_drop)
         if klass.root not in judge.view.roots and (
             is_abstract(declared.function) or all(r.startswith("renames") for r in reasons)
         ):
             continue  # next to the backends, hooks are called by position, and by their own bodies
-        if reasons and not _own_protocol(judge, klass, member, declared):
+        if not reasons or _own_protocol(judge, klass, member, declared):
+            continue
+        taken = _taken(function, declared.function)
+        if drift_beyond(promise, taken, may_drop) or judge.calls_between(
+            member, promise, shape(function)
+        ):
             yield _Drift(member, declared, reasons)
+
+
+def _taken(override: Function, declared: Function) -> Shape:
+    """The parameters of an override, those optional whose declared default it would refuse anyway.
+
+    Who leaves out an argument of which the body asserts another value is refused either way.
+    """
+    defaults = {p.name: p.default for p in declared.params}
+    found: list[Param] = []
+    last = True
+    for parameter in reversed(shape(override)):
+        default = defaults.get(parameter.name)
+        if last and isinstance(default, Const) and _refuses(override, parameter.name, default):
+            parameter = parameter._replace(required=False)
+        last = last and not (parameter.required and parameter.kind != KEYWORD_ONLY)
+        found.append(parameter)
+    return tuple(reversed(found))
+
+
+def _refuses(function: Function, name: str, value: Const) -> bool:
+    """Whether a function raises where a parameter has some value."""
+
+    def put(item: Expr) -> Expr | None:
+        return value if item == Name(name) else None
+
+    return any(
+        fatal and formula(substitute(expr, put)) == FALSE for _, expr, fatal in function.conditions
+    )
 
 
 def _promises_nothing(declared: Function) -> bool:

@@ -36,6 +36,7 @@ _FAMILIES = {
 """How the codes of the rules begin that fit a family of faults."""
 
 _MISSING = "not implemented by "
+_REFUSING = " not taken by "
 
 Finding = Mapping[str, Any]
 """A finding as ``mla-guard check --output-format json`` writes it."""
@@ -63,7 +64,8 @@ class Case:
     def is_shown_by(self, finding: Finding) -> bool:
         """Whether a finding of a fitting rule names the fault: where it is, or at a caller.
 
-        A finding at a caller must count the class among those that do not implement the hook.
+        A finding at a caller must count the class among those that do not implement the hook, or
+        the method among those that do not take what it passes.
         """
         if not str(finding["code"]).startswith(_FAMILIES[self.family]):
             return False
@@ -74,11 +76,14 @@ class Case:
         symbol = str(finding["symbol"]).removeprefix("<locals>.")
         if finding["path"] == self.path and symbol.startswith(self.symbol):
             return True
-        return any(
-            self.symbol in reason.removeprefix(_MISSING).split(", ")
-            for reason in reasons
-            if reason.startswith(_MISSING)
-        )
+        return any(map(self._counts, reasons))
+
+    def _counts(self, reason: str) -> bool:
+        """Whether a reason counts the class among those that fall short in what the words name."""
+        if reason.startswith(_MISSING):
+            return self.symbol in reason.removeprefix(_MISSING).split(", ")
+        keywords, _, methods = reason.partition(_REFUSING)
+        return self.symbol in methods.split(", ") and all(w in keywords for w in self.words)
 
     def codes(self, findings: Iterable[Finding]) -> list[str]:
         """The codes of the findings that show the fault."""

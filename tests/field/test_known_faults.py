@@ -34,6 +34,14 @@ class Fault(NamedTuple):
 
 FAULTS = [
     Fault(
+        "0.5.5",
+        "MLA309",
+        "warning",
+        "TRTLLMMLABackend.init_forward_metadata",
+        f"{ATTENTION}/trtllm_mla_backend.py",
+        ("stores forward_metadata", "the case is self.disable_chunked_prefix_cache"),
+    ),
+    Fault(
         "0.5.12.post1",
         "MLA202",
         "error",
@@ -54,6 +62,22 @@ FAULTS = [
         ("init_mha_chunk_metadata", FORWARD_MHA),
     ),
     Fault(
+        "0.5.12.post1",
+        "MLA303",
+        "error",
+        "HybridLinearKVPool.move_kv_cache",
+        "sglang/srt/mem_cache/memory_pool.py",
+        ("MLATokenToKVPool", "not implemented by MLATokenToKVPool, NPUMLATokenToKVPool"),
+    ),
+    Fault(
+        "0.5.12.post1",
+        "MLA104",
+        "warning",
+        "AttentionBackend.forward",
+        f"{ATTENTION}/base_attn_backend.py",
+        ("**kwargs", "'sinks' not taken by", "IntelAMXAttnBackend.forward_extend"),
+    ),
+    Fault(
         "0.5.13",
         "MLA101",
         "error",
@@ -71,6 +95,24 @@ FAULTS = [
         "HybridLinearAttnBackend.init_mha_chunk_metadata",
         f"{ATTENTION}/hybrid_linear_attn_backend.py",
         ("disable_flashinfer_ragged", f"{ATTENTION}/trtllm_mla_backend.py"),
+    ),
+    *(
+        Fault(
+            "0.5.15",
+            "MLA105",
+            "warning",
+            f"{name}.forward_decode",
+            f"{ATTENTION}/{file}",
+            (
+                "FlashInferMLAAttnBackend.forward_decode returns 2 on some",
+                "FlashInferMLAAttnBackend.forward_decode returns 2 values where "
+                "isinstance(o, tuple)",
+            ),
+        )
+        for name, file in (
+            ("CutlassMLABackend", "cutlass_mla_backend.py"),
+            ("TRTLLMMLABackend", "trtllm_mla_backend.py"),
+        )
     ),
     Fault(
         "0.5.16",

@@ -248,8 +248,8 @@ def test_unresolved_places_are_listed_on_demand(
             f"no file, directory or installed package is named 'nosuch' {SEARCHED}",
         ),
         (
-            ["check", "--select", "MLA1,MLA9"],
-            "--select: unknown rule 'MLA9', expected a code, a name or a prefix such as 'MLA2'",
+            ["check", "--select", "MLA1,RUF1"],
+            "--select: unknown rule 'RUF1', expected a code, a name or a prefix such as 'MLA2'",
         ),
         (
             ["check", "--ignore", "hook-signature-drit"],

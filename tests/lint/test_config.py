@@ -164,8 +164,8 @@ def test_two_configured_projects_are_not_mixed(project: Path) -> None:
             "it cannot take files out",
         ),
         (
-            "per-file-ignores = {'a.py' = ['MLA9']}",
-            ": per-file-ignores: 'a.py': unknown rule 'MLA9', expected a code, a name or a prefix "
+            "per-file-ignores = {'a.py' = ['RUF1']}",
+            ": per-file-ignores: 'a.py': unknown rule 'RUF1', expected a code, a name or a prefix "
             "such as 'MLA2'",
         ),
     ],

@@ -12,10 +12,10 @@ from mla_guard.cli import main
 
 ROOT = """\
 AttentionBackend  engine/base.py:6
-  init_forward_metadata(forward_batch): required; 7 of 10 classes define it
+  init_forward_metadata(forward_batch): required; 8 of 10 classes define it
   forward_decode(q, k, v, layer, forward_batch, save_kv_cache=...): required; 9 of 10 classes \
 define it
-  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): required; 9 of 10 classes \
+  forward_extend(q, k, v, layer, forward_batch, save_kv_cache=...): required; 10 of 10 classes \
 define it
   plan_for_graph(forward_batch): has a default; 0 of 10 classes define it
   plan_outside_graph(forward_batch): has a default; 5 of 10 classes define it
@@ -48,7 +48,7 @@ engine/base.py:38
 MATRIX = """\
                        1  2  3  4  5  6  7  8  9 10 11
 FlashInferMLABackend   I  I  I  i  I  I  I  I  i  I  I
-FlashMLABackend        i  I  i  i  i  i  I  i  i  i  i
+FlashMLABackend        I  I  I  i  i  i  I  i  i  i  i
 HipMLABackend          I  I  I  i  i  i  I  I  i  .  I
 HybridLinearBackend    d  d  d  i  d  d  d  d  i  d  d
 PhaseBackend           d  d  d  i  d  d  d  d  i  d  .
@@ -73,7 +73,7 @@ I implements  D drifts  i inherits  d delegates  r raises only  . absent
 
                                                       1  2  3  4  5  6  7  8  9 10
 PhaseBackend.prefill_backend > FlashInferMLABackend   I  -  I  b  -  -  I  -  b  I
-PhaseBackend.prefill_backend > FlashMLABackend        i  -  i  b  -  -  I  -  b  i
+PhaseBackend.prefill_backend > FlashMLABackend        I  -  I  b  -  -  I  -  b  i
 PhaseBackend.prefill_backend > HipMLABackend          I  -  I  b  -  -  I  -  b  .
 PhaseBackend.prefill_backend > TokenspeedMLABackend   i  -  I  b  -  -  i  -  b  i
 PhaseBackend.prefill_backend > TritonBackend          I  -  I  b  -  -  I  -  b  .
@@ -82,7 +82,7 @@ PhaseBackend.prefill_backend > HybridLinearBackend    I  -  I  b  -  -  I  -  b 
 PhaseBackend.prefill_backend > SlidingWindowBackend   I  -  I  b  -  -  I  -  b  I
 PhaseBackend.prefill_backend > TwoBatchBackend        I  -  I  b  -  -  I  -  b  .
 PhaseBackend.decode_backend > FlashInferMLABackend    I  I  -  b  I  I  I  I  b  -
-PhaseBackend.decode_backend > FlashMLABackend         i  I  -  b  i  i  I  i  b  -
+PhaseBackend.decode_backend > FlashMLABackend         I  I  -  b  i  i  I  i  b  -
 PhaseBackend.decode_backend > HipMLABackend           I  I  -  b  i  i  I  I  b  -
 PhaseBackend.decode_backend > TokenspeedMLABackend    i  i  -  b  i  i  i  i  b  -
 PhaseBackend.decode_backend > TritonBackend           I  I  -  b  i  i  I  r  b  -

@@ -14,7 +14,17 @@ import lint_rules
 import mla_guard
 from lint_rules.conditions import negation, show
 from lint_rules.extract import extract
-from lint_rules.facts import Bind, CallEvent, FileFacts, Function, Name, Read, Return, Write
+from lint_rules.facts import (
+    Bind,
+    CallEvent,
+    FileFacts,
+    Function,
+    Name,
+    Read,
+    Return,
+    Write,
+    last_name,
+)
 from lint_rules.outline import logical_lines, reduced
 
 TRICKY = {
@@ -288,6 +298,11 @@ def test_binds_name_what_a_loop_hands_out() -> None:
         "for i, b in enumerate(self.backends):\n    b.plan()\n"
         "for p, q in zip(self.ps, self.qs): pass\n"
         "for r in reversed(self.rs): pass\n"
+        "for s in self.ss.values(): pass\n"
+        "for i, t in enumerate(tuple(self.ts.values())): pass\n"
+        "for i, u in self.us.items(): pass\n"
+        "for v in self.vs.values(1): pass\n"
+        "[w for i, w in self.ws.items() if w]\n"
     )
     assert {
         e.name: show(e.value) for e in function.events if isinstance(e, Bind) and e.name != "i"
@@ -296,7 +311,31 @@ def test_binds_name_what_a_loop_hands_out() -> None:
         "p": "self.ps[...]",
         "q": "self.qs[...]",
         "r": "self.rs[...]",
+        "s": "self.ss[...]",
+        "t": "self.ts[...]",
+        "u": "self.us[...]",
+        "v": "self.vs.values(1)[...]",
+        "w": "self.ws[...]",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a, b = self.f()", {"f": 2}),
+        ("[a, self.b, c] = self.f(g())", {"g": 0, "f": 3}),
+        ("a, (b, c) = f()", {"f": 2}),
+        ("a = f()", {"f": 0}),
+        ("a, *b = f()", {"f": 0}),
+        ("a, b = f(), g()", {"f": 0, "g": 0}),
+        ("a, b = f().c", {"f": 0}),
+        ("a, b = f() if a else g()", {"f": 0, "g": 0}),
+        ("with f() as (a, b): pass", {"f": 2}),
+        ("for a, b in f(): pass", {"f": 0}),
+    ],
+)
+def test_calls_whose_result_is_taken_apart(text: str, expected: dict[str, int]) -> None:
+    assert {last_name(e.call.func): e.unpacked for e in body(text).calls} == expected
 
 
 def test_parameters_and_kinds() -> None:

@@ -285,6 +285,94 @@ def test_none_is_stored_only_where_it_is_allowed_for(tmp_path: Path, read: str, 
         assert [d.code for d in fixed.report.diagnostics] == ["MLA202"]
 
 
+POOLS = """\
+class KVCache:
+    def clear(self):
+        raise NotImplementedError
+
+
+class HeadPool(KVCache):
+    def clear(self):
+        self.rows = 0
+
+    def move(self, rows):
+        self.rows = rows
+
+
+class WindowPool(KVCache):
+    def clear(self):
+        self.rows = 0
+
+    def move(self, rows):
+        self.rows = -rows
+
+
+class LatentPool(KVCache):
+    def clear(self):
+        self.rows = 0
+
+
+class HybridPool(KVCache):
+    def __init__(self, latent):
+        self.inner = LatentPool() if latent else HeadPool()
+
+    def clear(self):
+        self.inner.clear()
+
+    def move(self, rows):
+        self.inner.move(rows)
+"""
+
+ROUTER = """\
+from base import AttentionBackend
+
+
+class PagedAttentionBackend:
+    def plan(self, batch):
+        raise NotImplementedError
+
+
+class RowBackend(PagedAttentionBackend):
+    def plan(self, batch):
+        self.rows = batch.rows
+
+    def drop(self):
+        self.rows = None
+
+
+class PlainBackend(PagedAttentionBackend):
+    def plan(self, batch):
+        self.batch = batch
+
+
+class Router(AttentionBackend):
+    def __init__(self, leaf: PagedAttentionBackend):
+        self.leaf = leaf
+
+    def plan(self, batch):
+        self.leaf.plan(batch)
+
+    def drop(self):
+        self.leaf.drop()
+"""
+
+
+def test_a_pool_is_not_made_to_ask_first(tmp_path: Path) -> None:
+    fixed = repaired(tmp_path, pools=POOLS)
+    assert fixed.after == {}
+    assert [(d.code, d.severity) for d in fixed.report.diagnostics] == [("MLA303", "error")]
+
+
+def test_between_two_families_nothing_is_made_to_ask_first(tmp_path: Path) -> None:
+    base = BASE.replace(
+        "        raise NotImplementedError\n",
+        "        raise NotImplementedError\n\n    def drop(self):\n        return None\n",
+    )
+    fixed = repaired(tmp_path, router=ROUTER, base=base)
+    assert fixed.after == {}
+    assert [(d.code, d.severity) for d in fixed.report.diagnostics] == [("MLA303", "warning")]
+
+
 def test_files_are_replaced_with_their_permissions(tmp_path: Path) -> None:
     fixed = repaired(tmp_path, child=child(UP))
     path = tmp_path / "child.py"

@@ -172,7 +172,7 @@ def test_arrows_move_in_the_matrix_and_enter_opens_a_cell(screen: Screen) -> Non
     screen.press("ARROW_DOWN", "ARROW_DOWN", "ARROW_RIGHT")
     name = screen.run("document.activeElement.parentNode.cells[0].firstChild.textContent")
     label = screen.run("document.activeElement.getAttribute('aria-label')")
-    assert label == f"{name}, init_forward_metadata: inherits from FlashInferMLABackend"
+    assert label == f"{name}, init_forward_metadata: implements, 1 warning"
     screen.press("ENTER")
     assert screen.waited("document.querySelector('dialog').open")
     assert screen.texts("#sheet-title") == [f"{name}.init_forward_metadata"]

@@ -34,6 +34,7 @@ class FlashInferMLABackend(AttentionBackend):
 
     def init_forward_metadata(self, forward_batch):
         self.decode_wrapper.plan(forward_batch.seq_lens)
+        self.extend_lens = forward_batch.seq_lens
 
     def init_mha_chunk_metadata(self, forward_batch, disable_flashinfer_ragged=False):
         self.mha_chunk_kv_cache.update(forward_batch, disable_flashinfer_ragged)
@@ -54,7 +55,11 @@ class FlashInferMLABackend(AttentionBackend):
         self.accepted = accepted
 
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return self.decode_wrapper.run(q * self.scaling, forward_batch.kv_buffer(layer.layer_id))
+        kv_buffer = forward_batch.kv_buffer(layer.layer_id)
+        output, lse = self.decode_wrapper.run(q * self.scaling, kv_buffer)
+        if get_global_server_args().decode_context_parallel:
+            return output, lse
+        return output
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return ragged_prefill(q, k, v, forward_batch.seq_lens)
+        return ragged_prefill(q, k, v, self.extend_lens)

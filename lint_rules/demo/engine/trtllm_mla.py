@@ -13,7 +13,8 @@ class TRTLLMMLABackend(FlashInferMLABackend):
             super().init_mha_chunk_metadata(forward_batch)
 
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
-        return trtllm_decode(q, forward_batch.kv_buffer(layer.layer_id), forward_batch.block_tables)
+        kv_buffer = forward_batch.kv_buffer(layer.layer_id)
+        return trtllm_decode(q, kv_buffer, forward_batch.block_tables).view(-1, layer.output_size)
 
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return trtllm_ragged(q, k, v, forward_batch.cu_seq_lens)
