@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mla_runtime.latent_heads import LatentHeads
     from mla_runtime.pool import MlaKvPool
     from mla_runtime.runner import AttentionLayer
+    from mla_runtime.sharded_pool import ShardedMlaKvPool
 
 __all__ = ["MlaCore", "plan_form"]
 
@@ -57,7 +58,7 @@ class MlaCore:
 
     absorbed: AttentionLayer
     multi_head: AttentionLayer
-    pool: MlaKvPool
+    pool: MlaKvPool | ShardedMlaKvPool
     req_to_token: torch.Tensor
 
     def attend(

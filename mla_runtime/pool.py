@@ -11,9 +11,17 @@ if TYPE_CHECKING:
 
     from mla_runtime.protocols import LayerLike
 
-__all__ = ["MlaKvPool", "ReqToTokenPool", "SlotAllocator"]
+__all__ = ["MlaKvPool", "ReqToTokenPool", "SlotAllocator", "stored_rows"]
 
 _FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def stored_rows(rows: torch.Tensor, dtype: torch.dtype, scale: float) -> torch.Tensor:
+    """Rows as a cache of ``dtype`` stores them: fp8 ``rows / scale``, saturated, else a cast."""
+    if dtype not in _FP8_DTYPES or rows.dtype == dtype:
+        return rows.to(dtype)
+    limit = torch.finfo(dtype).max
+    return (rows.to(torch.float32) / scale).clamp_(-limit, limit).to(dtype)
 
 
 class MlaKvPool:
@@ -116,13 +124,10 @@ class MlaKvPool:
         return rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]
 
     def _encode(self, rows: torch.Tensor, layer_id: int) -> torch.Tensor:
+        stored = stored_rows(rows, self.dtype, self.kv_scale(layer_id))
         if self._store_dtype == self.dtype:
-            return rows.to(self.dtype)
-        if rows.dtype == self.dtype:
-            return rows.contiguous().view(self._store_dtype)
-        limit = torch.finfo(self.dtype).max
-        scaled = rows.to(torch.float32) / self.kv_scale(layer_id)
-        return scaled.clamp_(-limit, limit).to(self.dtype).view(self._store_dtype)
+            return stored
+        return stored.contiguous().view(self._store_dtype)
 
     def _check_loc(self, loc: torch.Tensor, rows: torch.Tensor) -> None:
         if loc.shape[0] != rows.shape[0]:

@@ -10,7 +10,10 @@ import torch
 from mla_runtime.settings import EngineSettings
 
 if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
     from mla_runtime.pool import MlaKvPool, ReqToTokenPool
+    from mla_runtime.sharded_pool import ShardedMlaKvPool
 
 __all__ = ["AttentionLayer", "MlaModelConfig", "ModelRunner"]
 
@@ -80,10 +83,12 @@ class ModelRunner:
 
     model_config: MlaModelConfig
     req_to_token_pool: ReqToTokenPool
-    token_to_kv_pool: MlaKvPool
+    token_to_kv_pool: MlaKvPool | ShardedMlaKvPool
     dtype: torch.dtype = torch.bfloat16
     kv_cache_dtype: torch.dtype | None = None
     page_size: int = 1
     device: torch.device | str = "cpu"
     tp_size: int = 1
+    dcp_group: ProcessGroup | None = None
+    """Ranks over which the cache is sharded by token; see ``dcp_group_of``."""
     server_args: EngineSettings = field(default_factory=EngineSettings)
