@@ -11,7 +11,7 @@ import torch.distributed as dist
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["KvShard"]
+__all__ = ["WHOLE", "KvShard"]
 
 _Lengths = TypeVar("_Lengths", int, torch.Tensor)
 
@@ -33,7 +33,7 @@ class KvShard:
     def of(cls, group: ProcessGroup | None) -> KvShard:
         """This process's shard of a cache that ``group`` shares; of one rank without a group."""
         if group is None:
-            return cls()
+            return WHOLE
         return cls(dist.get_rank(group), dist.get_world_size(group))
 
     def lens(self, lens: _Lengths) -> _Lengths:
@@ -57,3 +57,7 @@ class KvShard:
     def holds(self, slots: torch.Tensor) -> torch.Tensor:
         """Which slots are held here, as booleans."""
         return slots % self.world == self.rank
+
+
+WHOLE = KvShard()
+"""The shard of a cache that is not sharded: all of it."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mla_runtime.kv_shard import WHOLE, KvShard
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -76,15 +78,20 @@ class MlaKvPool:
         return self.kv_scales[layer_id]
 
     def set_kv_buffer(
-        self, layer: LayerLike, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
+        self,
+        layer: LayerLike,
+        loc: torch.Tensor,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor,
+        shard: KvShard = WHOLE,
     ) -> None:
         """Write combined rows ``cache_k[n, 1, kv_lora_rank + rope]`` at slots ``loc[n]``.
 
         ``cache_v`` is the latent part of the same rows and is not stored twice.
         """
         rows = cache_k.reshape(-1, 1, self.kv_lora_rank + self.qk_rope_head_dim)
-        self._check_loc(loc, rows)
-        self.kv_buffer[layer.layer_id][loc] = self._encode(rows, layer.layer_id)
+        rank = self.kv_lora_rank
+        self.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:], shard)
 
     def set_mla_kv_buffer(
         self,
@@ -92,15 +99,25 @@ class MlaKvPool:
         loc: torch.Tensor,
         cache_k_nope: torch.Tensor,
         cache_k_rope: torch.Tensor,
+        shard: KvShard = WHOLE,
     ) -> None:
-        """Write latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]`` parts at ``loc[n]``."""
+        """Write latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]`` parts at ``loc[n]``.
+
+        Of a sharded cache, this rank's share is written and the slots are those of the whole.
+        """
         nope = cache_k_nope.reshape(-1, 1, self.kv_lora_rank)
         rope = cache_k_rope.reshape(-1, 1, self.qk_rope_head_dim)
         self._check_loc(loc, nope)
         self._check_loc(loc, rope)
         buffer = self.kv_buffer[layer.layer_id]
-        buffer[:, :, : self.kv_lora_rank][loc] = self._encode(nope, layer.layer_id)
-        buffer[:, :, self.kv_lora_rank :][loc] = self._encode(rope, layer.layer_id)
+        if buffer.is_cuda and self._store_dtype == self.dtype:
+            from mla_runtime.kernels.triton_store import store_rows
+
+            store_rows(buffer, loc, nope, rope, shard)
+            return
+        rows = shard.written_rows(loc)
+        buffer[:, :, : self.kv_lora_rank][rows] = self._encode(nope, layer.layer_id)
+        buffer[:, :, self.kv_lora_rank :][rows] = self._encode(rope, layer.layer_id)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
         """All rows of a layer as stored, in the pool's dtype; a view."""

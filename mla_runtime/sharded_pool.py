@@ -42,7 +42,7 @@ class ShardedMlaKvPool:
         self, layer: LayerLike, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
     ) -> None:
         """Write those of the combined rows ``cache_k[n, 1, kv_lora_rank + rope]`` held here."""
-        self.local.set_kv_buffer(layer, self.shard.written_rows(loc), cache_k, cache_v)
+        self.local.set_kv_buffer(layer, loc, cache_k, cache_v, self.shard)
 
     def set_mla_kv_buffer(
         self,
@@ -52,9 +52,7 @@ class ShardedMlaKvPool:
         cache_k_rope: torch.Tensor,
     ) -> None:
         """Write those of the latent and rope rows that are held here."""
-        self.local.set_mla_kv_buffer(
-            layer, self.shard.written_rows(loc), cache_k_nope, cache_k_rope
-        )
+        self.local.set_mla_kv_buffer(layer, loc, cache_k_nope, cache_k_rope, self.shard)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
         """The rows held here, as stored."""

@@ -8,7 +8,6 @@ import torch
 
 from mla_runtime.kernels.capability import Capability, KernelUnavailableError
 from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens
-from mla_runtime.kernels.lse import canonical_lse
 from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan, host_or_copy
 
 if TYPE_CHECKING:
@@ -136,7 +135,8 @@ class FlashInferPagedMla:
         if self._heads != heads:
             out = out[:, :heads].contiguous()
             lse = None if lse is None else lse[:, :heads]
-        return out, None if lse is None else canonical_lse(lse, base2=False)
+        # Already canonical: these kernels write natural LSEs on request, and -inf without a key.
+        return out, lse
 
     def _make_wrapper(self, plan: PagedPlan) -> Any:
         buffers = self.graph_buffers

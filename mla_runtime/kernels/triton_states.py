@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import triton
 import triton.language as tl
@@ -19,18 +19,18 @@ _WARPS = 2
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _pack(
-    out: Any,
-    lse: Any,
-    packed_out: Any,
-    packed_lse: Any,
-    tokens: Any,
-    heads: Any,
-    out_token: Any,
-    out_head: Any,
-    lse_token: Any,
-    lse_head: Any,
-    part_out: Any,
-    part_lse: Any,
+    out: tl.tensor,
+    lse: tl.tensor,
+    packed_out: tl.tensor,
+    packed_lse: tl.tensor,
+    tokens: tl.tensor,
+    heads: tl.tensor,
+    out_token: tl.tensor,
+    out_head: tl.tensor,
+    lse_token: tl.tensor,
+    lse_head: tl.tensor,
+    part_out: tl.tensor,
+    part_lse: tl.tensor,
     dim: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
@@ -74,18 +74,18 @@ def pack_state_into(packed: torch.Tensor, out: torch.Tensor, lse: torch.Tensor) 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _merge(
-    outs: Any,
-    lses: Any,
-    own_out: Any,
-    own_lse: Any,
-    merged: Any,
-    heads: Any,
-    out_state: Any,
-    lse_state: Any,
-    own_token: Any,
-    own_head: Any,
-    own_lse_token: Any,
-    own_lse_head: Any,
+    outs: tl.tensor,
+    lses: tl.tensor,
+    own_out: tl.tensor,
+    own_lse: tl.tensor,
+    merged: tl.tensor,
+    heads: tl.tensor,
+    out_state: tl.tensor,
+    lse_state: tl.tensor,
+    own_token: tl.tensor,
+    own_head: tl.tensor,
+    own_lse_token: tl.tensor,
+    own_lse_head: tl.tensor,
     states: tl.constexpr,
     has_own: tl.constexpr,
     dim: tl.constexpr,
@@ -103,22 +103,20 @@ def _merge(
     if has_own:
         extra = tl.load(own_lse + token * own_lse_token + head * own_lse_head)
         largest = tl.maximum(largest, extra)
-    # A query without a key: every exponent below is then -inf, and not NaN.
+    # For a query without a key, so that every weight below is 0 and not NaN.
     largest = tl.where(largest == float("-inf"), 0.0, largest)
     total = 0.0
     values = tl.zeros([block], dtype=tl.float32)
     for state in tl.static_range(states):
         weight = tl.exp(tl.load(lses + state * lse_state + row) - largest)
-        kept = inside & (weight > 0.0)
-        part = tl.load(outs + state * out_state + row * dim + at, mask=kept, other=0.0)
-        values += part.to(tl.float32) * weight
+        part = tl.load(outs + state * out_state + row * dim + at, mask=inside).to(tl.float32)
+        values += tl.where(weight > 0.0, part * weight, 0.0)
         total += weight
     if has_own:
         weight = tl.exp(extra - largest)
-        kept = inside & (weight > 0.0)
         source = own_out + token * own_token + head * own_head + at
-        part = tl.load(source, mask=kept, other=0.0)
-        values += part.to(tl.float32) * weight
+        part = tl.load(source, mask=inside).to(tl.float32)
+        values += tl.where(weight > 0.0, part * weight, 0.0)
         total += weight
     values = values / tl.where(total > 0.0, total, 1.0)
     tl.store(merged + row * dim + at, values.to(merged.dtype.element_ty), mask=inside)
