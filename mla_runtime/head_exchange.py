@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMM_BACKENDS", "GatheredHeads", "HeadExchange", "sum_over_all"]
 
-COMM_BACKENDS = ("a2a", "ag_rs")
-"""Ways to combine partial outputs, named as vLLM's ``dcp_comm_backend`` (0.33.0) names them."""
+COMM_BACKENDS = ("a2a", "ag", "ag_rs")
+"""Ways to combine partial outputs; ``a2a`` and ``ag_rs`` are vLLM's (0.33.0)."""
 
 # torch 2.13 renames two collectives and warns about the names that older releases have.
 _all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -54,8 +54,9 @@ class HeadExchange:
     """
 
     def __init__(self, group: ProcessGroup, comm_backend: str) -> None:
-        """``comm_backend``: ``"a2a"``, one all-to-all of packed outputs and LSEs; ``"ag_rs"``, an
-        all-gather of the LSEs and a reduce-scatter of weighted float32 outputs.
+        """``comm_backend``: ``"a2a"``, one all-to-all of packed outputs and LSEs; ``"ag"``, one
+        all-gather of the same, which moves ``world`` times the bytes; ``"ag_rs"``, an all-gather of
+        the LSEs and a reduce-scatter of weighted float32 outputs.
 
         Raises:
             ValueError: another ``comm_backend``.
@@ -83,17 +84,22 @@ class HeadExchange:
         keys; ``own``, ``([T, H, D], [T, H])``, this rank's heads over keys that no rank counted.
         Sums are formed in float32 and rounded once.
         """
-        if self.comm_backend == "a2a":
-            outs, lses = self._all_to_all(out, lse)
-        else:
+        if self.comm_backend == "ag_rs":
             outs, lses = self._reduce_scatter(out, lse)
+        else:
+            outs, lses = self._packed(out, lse)
         return merge_states(outs, lses, own, out.dtype)
 
-    def _all_to_all(self, out: torch.Tensor, lse: torch.Tensor) -> State:
+    def _packed(self, out: torch.Tensor, lse: torch.Tensor) -> State:
         tokens, heads, dim = out.shape
         sent = pack_state(out, lse, self.world)
-        received = torch.empty_like(sent)
-        _exchange(dist.all_to_all_single, received, sent, self.group)
+        if self.comm_backend == "a2a":
+            received = torch.empty_like(sent)
+            _exchange(dist.all_to_all_single, received, sent, self.group)
+        else:
+            everything = sent.new_empty(self.world, *sent.shape)
+            _exchange(_all_gather, everything.flatten(0, 1), sent, self.group)
+            received = everything[:, self.rank]
         return unpack_states(received, tokens, heads // self.world, dim, out.dtype)
 
     def _reduce_scatter(self, out: torch.Tensor, lse: torch.Tensor) -> State:

@@ -122,8 +122,7 @@ class Decode:
         assert isinstance(out, torch.Tensor)
         return out.view(self.batch, -1, LATENT)
 
-    def captured(self) -> Callable[[], None]:
-        """The replay of a step."""
+    def captured(self) -> Captured:
         self.backend.init_cuda_graph_state(self.batch, self.batch)
         self.backend.init_forward_metadata_out_graph(self.forward_batch, in_capture=True)
 
@@ -131,7 +130,7 @@ class Decode:
             self.backend.init_forward_metadata_in_graph(self.forward_batch)
             self.step()
 
-        return captured(step)
+        return Captured(step)
 
     def expected(self, request: int, layer: int) -> torch.Tensor:
         """Float64 attention of one request, from the rows of all ranks: ``[H, 512]``."""
@@ -143,80 +142,79 @@ class Decode:
         return weights @ wide[:, :LATENT]
 
 
-def captured(step: Callable[[], object]) -> Callable[[], None]:
-    """A CUDA graph of ``step``, after three runs of it that set up what must be there before."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
+class Captured:
+    """A CUDA graph of a step, which keeps alive what the step reads."""
+
+    def __init__(self, step: Callable[[], object]) -> None:
+        """Run it three times, for what has to be there before, and capture it."""
+        self.step = step
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             step()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        step()
-    replay: Callable[[], None] = graph.replay
-    return replay
+
+    def milliseconds(self, *, together: bool, repeats: int = 7) -> float:
+        """Median of ``repeats`` means, each over as many replays as take 50 ms.
+
+        ``together``: all ranks replay at once, equally often, and the slowest counts.
+        """
+
+        def mean(count: int) -> float:
+            if together:
+                dist.barrier()
+            start, end = (
+                torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+                for _ in range(2)
+            )
+            start.record()
+            for _ in range(count):
+                self.graph.replay()
+            end.record()
+            end.synchronize()
+            return float(start.elapsed_time(end)) / count
+
+        mean(3)
+        once = mean(3)
+        count = max(3, int(50 / (largest(once) if together else once)))
+        median = statistics.median(mean(count) for _ in range(repeats))
+        return largest(median) if together else median
 
 
-def milliseconds(replay: Callable[[], None], together: bool, repeats: int = 7) -> float:
-    """Median of ``repeats`` means over as many replays as take 50 ms; the slowest rank's.
-
-    ``together``: all ranks replay at once, each as often as the others.
-    """
-
-    def mean(count: int) -> float:
-        if together:
-            dist.barrier()
-        start, end = (
-            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-            for _ in range(2)
-        )
-        start.record()
-        for _ in range(count):
-            replay()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end)) / count
-
-    mean(3)
-    count = max(3, int(50 / slowest(mean(3), together)))
-    return slowest(statistics.median(mean(count) for _ in range(repeats)), together)
-
-
-def slowest(value: float, together: bool) -> float:
-    if not together:
-        return value
-    held = torch.tensor([value], device="cuda")
+def largest(value: float) -> float:
+    """Of what every rank brings."""
+    held = torch.tensor([value], device="cuda", dtype=torch.float64)
     dist.all_reduce(held, dist.ReduceOp.MAX)
     return float(held)
 
 
-def exchange_times(group: ProcessGroup, batch: int) -> dict[str, tuple[float, float]]:
-    """Milliseconds of 61 layers' exchange per way: the bare collectives, and all around them."""
+def exchange_times(group: ProcessGroup, batch: int, way: str) -> tuple[float, float]:
+    """Milliseconds of 61 layers' exchange: the bare collectives, and with all around them."""
     world, heads = dist.get_world_size(group), HEADS // dist.get_world_size(group)
     q_nope, q_pe = (torch.randn(batch, heads, d, device="cuda").bfloat16() for d in (LATENT, ROPE))
     out = torch.randn(batch, HEADS, LATENT, device="cuda").bfloat16()
     lse = torch.randn(batch, HEADS, device="cuda")
-    times = {}
-    for way in COMM_BACKENDS:
-        exchange = HeadExchange(group, way)
-        bare = _bare(way, group, world, batch, heads)
+    exchange = HeadExchange(group, way)
+    bare = _bare(way, group, world, batch, heads)
 
-        def bare_step(bare: Callable[[], None] = bare) -> None:
-            for _ in range(LAYERS):
-                bare()
+    def bare_step() -> None:
+        for _ in range(LAYERS):
+            bare()
 
-        def whole_step(exchange: HeadExchange = exchange) -> None:
-            for _ in range(LAYERS):
-                exchange.gather_heads(q_nope, q_pe).wait()
-                exchange.combine(out, lse, None)
+    def whole_step() -> None:
+        for _ in range(LAYERS):
+            exchange.combine(out, lse, None)
+            exchange.gather_heads(q_nope, q_pe).wait()
 
-        times[way] = (
-            milliseconds(captured(bare_step), True),
-            milliseconds(captured(whole_step), True),
-        )
-    return times
+    return (
+        Captured(bare_step).milliseconds(together=True),
+        Captured(whole_step).milliseconds(together=True),
+    )
 
 
 def _bare(way: str, group: ProcessGroup, world: int, batch: int, heads: int) -> Callable[[], None]:
@@ -227,50 +225,47 @@ def _bare(way: str, group: ProcessGroup, world: int, batch: int, heads: int) -> 
 
     query = buffer(batch, heads, LATENT + ROPE, dtype=torch.bfloat16)
     queries = buffer(world * batch, heads, LATENT + ROPE, dtype=torch.bfloat16)
-    sent, received = (buffer(world, batch * heads * (LATENT // 2 + 1)) for _ in range(2))
+    state = batch * heads * (LATENT // 2 + 1)
+    sent, received, everything = (buffer(n, state) for n in (world, world, world**2))
     lse, lses = buffer(batch, HEADS), buffer(world * batch, HEADS)
     partial, reduced = buffer(world * batch, heads, LATENT), buffer(batch, heads, LATENT)
 
-    def a2a() -> None:
+    def collectives() -> None:
         dist.all_gather_into_tensor(queries, query, group=group)
-        dist.all_to_all_single(received, sent, group=group)
+        if way == "a2a":
+            dist.all_to_all_single(received, sent, group=group)
+        elif way == "ag":
+            dist.all_gather_into_tensor(everything, sent, group=group)
+        else:
+            dist.all_gather_into_tensor(lses, lse, group=group)
+            dist.reduce_scatter_tensor(reduced, partial, group=group)
 
-    def ag_rs() -> None:
-        dist.all_gather_into_tensor(queries, query, group=group)
-        dist.all_gather_into_tensor(lses, lse, group=group)
-        dist.reduce_scatter_tensor(reduced, partial, group=group)
-
-    return a2a if way == "a2a" else ag_rs
+    return collectives
 
 
 def speed(group: ProcessGroup) -> None:
-    """One line per shape."""
+    """A line per shape and way to exchange."""
     world = dist.get_world_size(group)
     say(
-        f"| batch | context | T1 ms | T{world} ms (a2a) | speed-up | bound | of bound | "
-        f"exchange a2a: bare, whole, share | T{world} ms (ag_rs) | exchange ag_rs: bare, whole |"
+        f"| batch | context | T1 ms | exchange | T{world} ms | T1 / T{world} | bound | reached "
+        f"| bare exchange ms | whole exchange ms | its share of T{world} |"
     )
-    say("| --- " * 10 + "|")
+    say("| --- " * 11 + "|")
     for batch, context in SHAPES:
-        one = milliseconds(Decode(batch, context, LAYERS, None).captured(), False)
-        one = slowest(one, True)
+        one = largest(Decode(batch, context, LAYERS, None).captured().milliseconds(together=False))
         torch.cuda.empty_cache()
-        times = {}
         for way in COMM_BACKENDS:
             shared = Decode(batch, context, LAYERS, group, way)
-            replay = shared.captured()
-            times[way] = milliseconds(replay, True)
-            del replay, shared
+            many = shared.captured().milliseconds(together=True)
+            del shared
             torch.cuda.empty_cache()
-        exchange = exchange_times(group, batch)
-        (bare, whole), (bare_rs, whole_rs) = (exchange[way] for way in COMM_BACKENDS)
-        bound = one / (one / world + bare)
-        many = times["a2a"]
-        say(
-            f"| {batch} | {context:,} | {one:.3f} | {many:.3f} | {one / many:.2f} | {bound:.2f} | "
-            f"{100 * one / many / bound:.0f} % | {bare:.3f}, {whole:.3f}, "
-            f"{100 * whole / many:.0f} % | {times['ag_rs']:.3f} | {bare_rs:.3f}, {whole_rs:.3f} |"
-        )
+            bare, whole = exchange_times(group, batch, way)
+            bound = one / (one / world + bare)
+            say(
+                f"| {batch} | {context:,} | {one:.3f} | {way} | {many:.3f} | {one / many:.2f} "
+                f"| {bound:.2f} | {100 * one / many / bound:.0f} % | {bare:.3f} | {whole:.3f} "
+                f"| {100 * whole / many:.0f} % |"
+            )
 
 
 def capacity(group: ProcessGroup) -> None:
@@ -278,30 +273,29 @@ def capacity(group: ProcessGroup) -> None:
     world, context = dist.get_world_size(group), 32 * 1024
     per_request = context * (LATENT + ROPE) * 2 * LAYERS
     free, _ = torch.cuda.mem_get_info()
-    # The rest is for workspaces, the graph and the float64 check.
-    batch = int(slowest(-float((free - (10 << 30)) // per_request), True) * -1)
+    # What is left out is for workspaces, the graph and the float64 check.
+    batch = -int(largest(-float((free - (10 << 30)) // per_request)))
     decode = Decode(batch, context, LAYERS, None)
     decode.backend.init_forward_metadata(decode.forward_batch)
-    error = _error(decode)
+    error = largest(_error(decode))
     held = torch.cuda.memory_allocated() / 2**30
-    say(f"one card: {batch * context:,} tokens in {held:.1f} GiB, error {error:.1e}")
+    say(f"one card: {batch * context:,} tokens in {held:.1f} GiB, relative error {error:.1e}")
     del decode
     torch.cuda.empty_cache()
     try:
         Decode(world * batch, context, LAYERS, None)
-        say("one card also holds the tokens of all cards: the card was not filled")
+        say("one card also holds the tokens of all cards: it was not full")
     except torch.cuda.OutOfMemoryError:
         say(f"one card: {world * batch * context:,} tokens do not fit")
     torch.cuda.empty_cache()
     decode = Decode(world * batch, context, LAYERS, group)
     decode.backend.init_forward_metadata(decode.forward_batch)
-    error = slowest(_error(decode), True)
-    replay = decode.captured()
-    step = milliseconds(replay, True)
+    error = largest(_error(decode))
+    step = decode.captured().milliseconds(together=True)
     held = torch.cuda.memory_allocated() / 2**30
     say(
-        f"{world} cards: {world * batch * context:,} tokens in {held:.1f} GiB each, error "
-        f"{error:.1e}, {step:.3f} ms per captured step of batch {world * batch}"
+        f"{world} cards: {world * batch * context:,} tokens in {held:.1f} GiB each, relative error "
+        f"{error:.1e}, {step:.3f} ms for a captured step of {world * batch} requests"
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mla_runtime import AttentionForm, ForwardMode
+from mla_runtime.head_exchange import COMM_BACKENDS
 from tests.runtime.dcp_cases import Case, Errors, compare, replayed
 from tests.runtime.ranks import Ranks
 from tests.runtime.world import FP8, TOLERANCE
@@ -43,7 +44,7 @@ def worst(ranks: Ranks, case: Case) -> float:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("comm_backend", ["a2a", "ag_rs"])
+@pytest.mark.parametrize("comm_backend", COMM_BACKENDS)
 def test_every_mode(ranks: Ranks, comm_backend: str, mode: str) -> None:
     assert worst(ranks, replace(MODES[mode], comm_backend=comm_backend)) <= 1e-5
 

@@ -45,7 +45,8 @@ CASE = Case(
 EXTEND = replace(CASE, mode=ForwardMode.EXTEND, prefix=(0, 1, 64, 500), new=(40, 3, 1, 150))
 CASES = {
     "decode": CASE,
-    "decode, gathered LSEs and a reduce-scatter": replace(CASE, comm_backend="ag_rs"),
+    "decode, all-gather": replace(CASE, comm_backend="ag"),
+    "decode, all-gather of LSEs and reduce-scatter": replace(CASE, comm_backend="ag_rs"),
     "decode, pages of 1": replace(CASE, page_size=1),
     "decode, 128 heads": replace(CASE, config=replace(CASE.config, num_attention_heads=128)),
     "decode of one token on one rank": replace(CASE, prefix=(0,), new=(1,)),
