@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,14 +12,18 @@ import torch.distributed as dist
 
 from mla_runtime import AttentionForm, EngineSettings, ForwardMode, GraphRecorder, create_backend
 from mla_runtime.dense_reference import relative_error
+from mla_runtime.engine.engine import TinyEngine
+from mla_runtime.engine.generate import generate
+from mla_runtime.engine.phases import phase_reports
 from tests.runtime.world import SMALL, Pass, World
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from mla_runtime import MlaModelConfig
+    from mla_runtime.engine.options import EngineOptions
 
-__all__ = ["Case", "Errors", "compare", "replayed"]
+__all__ = ["Case", "Errors", "compare", "engine_life", "generated", "replayed"]
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,26 @@ def _graph_of(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
         return out
 
     return replay
+
+
+def engine_life(
+    group: ProcessGroup, device: str, options: EngineOptions
+) -> dict[str, tuple[str, float]]:
+    """The form and the error against float64 of every phase of the tiny engine."""
+    reports = phase_reports(TinyEngine(replace(options, device=device), group))
+    return {r.phase: (r.form, r.error) for r in reports}
+
+
+def generated(
+    group: ProcessGroup, device: str, options: EngineOptions, chunk: int | None
+) -> tuple[list[list[int]], list[list[int]], int]:
+    """Tokens over the group's cache, those of one rank, and how many drafts were accepted."""
+    found = []
+    for g in (group, None):
+        engine = TinyEngine(replace(options, device=device), g)
+        prompts = engine.random_tokens([6, 9, 30])
+        found.append(generate(engine, prompts, 12, chunk=chunk))
+    return found[0].tokens, found[1].tokens, found[0].accepted
 
 
 def compare(group: ProcessGroup, device: str, case: Case) -> Errors:

@@ -34,8 +34,8 @@ class _Answer:
 class Ranks:
     """``world`` processes that wait for cases until they are closed.
 
-    The rendezvous is a file, so that no port can be taken. A rank that hangs in a collective fails
-    the case after ``seconds``, and with it all later ones of this object.
+    The rendezvous is a file, so that no port can be taken. When a rank fails, or hangs in a
+    collective for ``seconds``, all are killed, and the next case gets new ones.
     """
 
     def __init__(
@@ -46,32 +46,14 @@ class Ranks:
         ``seconds``: what a case may take, compilation of its kernels included.
         """
         self.world = world
+        self._backend = backend
+        self._device = device
         self._seconds = seconds
         self._folder = tempfile.TemporaryDirectory()
-        spawn = mp.get_context("spawn")
-        self._answers = spawn.Queue()
-        self._cases = [spawn.Queue() for _ in range(world)]
-        store = Path(self._folder.name, "store").as_uri()
-        self._processes = [
-            spawn.Process(
-                target=_serve,
-                args=(
-                    rank,
-                    world,
-                    backend,
-                    device,
-                    store,
-                    seconds,
-                    self._cases[rank],
-                    self._answers,
-                ),
-                daemon=True,
-            )
-            for rank in range(world)
-        ]
-        for process in self._processes:
-            process.start()
-        self._collect("the start", _START_SECONDS)
+        self._starts = 0
+        self._processes: list[Any] = []
+        self._cases: list[Any] = []
+        self._answers: Any = None
 
     def run(self, case: Callable[..., Any], *args: Any) -> list[Any]:
         """``case(group, device, *args)`` on every rank, all at once; what each returned, by rank.
@@ -79,6 +61,8 @@ class Ranks:
         Raises:
             RankFailedError: with the traceback of the first rank that failed.
         """
+        if not self._processes:
+            self._start()
         for cases in self._cases:
             cases.put((case, args))
         return self._collect(getattr(case, "__name__", "a case"), self._seconds)
@@ -88,10 +72,21 @@ class Ranks:
             cases.put(None)
         for process in self._processes:
             process.join(10)
-            if process.is_alive():
-                process.kill()
-                process.join()
+        self._kill()
         self._folder.cleanup()
+
+    def _start(self) -> None:
+        spawn = mp.get_context("spawn")
+        self._starts += 1
+        store = Path(self._folder.name, f"store{self._starts}").as_uri()
+        self._answers = spawn.Queue()
+        self._cases = [spawn.Queue() for _ in range(self.world)]
+        common = (self.world, self._backend, self._device, store, self._seconds, self._answers)
+        for rank, cases in enumerate(self._cases):
+            process = spawn.Process(target=_serve, args=(rank, cases, *common), daemon=True)
+            process.start()
+            self._processes.append(process)
+        self._collect("the start", _START_SECONDS)
 
     def _collect(self, what: str, seconds: int) -> list[Any]:
         values: list[Any] = [None] * self.world
@@ -118,19 +113,22 @@ class Ranks:
         return values
 
     def _kill(self) -> None:
-        """The others wait in a collective for a rank that will not come."""
+        """Also those that wait in a collective for a rank that will not come."""
         for process in self._processes:
             process.kill()
+            process.join()
+        self._processes = []
+        self._cases = []
 
 
 def _serve(
     rank: int,
+    cases: Any,
     world: int,
     backend: str,
     device: str,
     store: str,
     seconds: int,
-    cases: Any,
     answers: Any,
 ) -> None:
     try:

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from mla_runtime import AttentionForm, ForwardMode
+from mla_runtime.engine.options import EngineOptions
 from mla_runtime.head_exchange import COMM_BACKENDS
-from tests.runtime.dcp_cases import Case, Errors, compare, replayed
+from tests.runtime.dcp_cases import Case, Errors, compare, engine_life, generated, replayed
 from tests.runtime.ranks import Ranks
 from tests.runtime.world import FP8, TOLERANCE
 
@@ -73,3 +74,33 @@ def test_replays_over_changing_lengths(ranks: Ranks, mode: str) -> None:
     for errors in ranks.run(replayed, CAPTURED[mode], lengths):
         assert len(errors) == len(lengths)
         assert max(errors) <= 1e-5
+
+
+ENGINE = EngineOptions(requests=3, prompt=20, page_size=4, heads=4)
+
+
+@pytest.mark.parametrize("model", ["mla", "kimi-linear"])
+def test_the_tiny_engine(ranks: Ranks, model: str) -> None:
+    for phases in ranks.run(engine_life, replace(ENGINE, model=model)):
+        assert {"prefill", "prefix-cached prefill", "decode", "target verify"} <= set(phases)
+        assert phases["prefix-cached prefill"][0] == "MHA_CHUNKED_KV"
+        assert max(error for _, error in phases.values()) <= 1e-5
+
+
+@pytest.mark.parametrize("chunk", [None, 7])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ENGINE,
+        replace(ENGINE, speculative=3),
+        replace(ENGINE, model="ring", speculative=2, split_prefill_decode=True, tbo=True),
+    ],
+    ids=["plain", "with drafts", "every composite"],
+)
+def test_the_engine_generates_the_tokens_of_one_rank(
+    ranks: Ranks, options: EngineOptions, chunk: int | None
+) -> None:
+    for sharded, whole, accepted in ranks.run(generated, options, chunk):
+        assert sharded == whole
+        assert [len(tokens) for tokens in sharded] == [12] * 3
+        assert (accepted > 0) == (options.speculative > 0)
