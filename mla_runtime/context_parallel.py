@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mla_runtime.kv_shard import WHOLE, KvShard
+from mla_runtime.kv_shard import KvShard
 from mla_runtime.layer_inputs import pass_rows, pool_scale
 from mla_runtime.pool import stored_rows
 from mla_runtime.settings import attention_tp_size
@@ -43,7 +43,7 @@ def dcp_group_of(runner: ModelRunnerLike) -> ProcessGroup | None:
             f"{tp_size}; the ranks that share a cache must be ranks that split the heads, expected "
             f"a multiple of {shard.world}"
         )
-    held = getattr(runner.token_to_kv_pool, "shard", None if group else WHOLE)
+    held = getattr(runner.token_to_kv_pool, "shard", None)
     if held is not None and held != shard:
         raise ValueError(
             f"token_to_kv_pool is rank {held.rank} of {held.world} of a sharded cache, dcp_group "

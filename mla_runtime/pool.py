@@ -35,6 +35,8 @@ class MlaKvPool:
     plain cast.
     """
 
+    shard = WHOLE
+
     def __init__(
         self,
         size: int,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -10,7 +11,17 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 
-from mla_runtime import AttentionForm, EngineSettings, ForwardMode, GraphRecorder, create_backend
+from mla_runtime import (
+    AttentionForm,
+    EngineSettings,
+    ForwardMode,
+    GraphRecorder,
+    HookRefusedError,
+    TorchMLABackend,
+    VerifyInput,
+    create_backend,
+)
+from mla_runtime.create import BACKENDS
 from mla_runtime.dense_reference import relative_error
 from mla_runtime.engine.engine import TinyEngine
 from mla_runtime.engine.generate import generate
@@ -23,7 +34,18 @@ if TYPE_CHECKING:
     from mla_runtime import MlaModelConfig
     from mla_runtime.engine.options import EngineOptions
 
-__all__ = ["Case", "Errors", "compare", "engine_life", "generated", "replayed"]
+__all__ = [
+    "Case",
+    "Errors",
+    "compare",
+    "engine_life",
+    "fail_on_rank",
+    "generated",
+    "hang",
+    "in_pairs",
+    "refusals",
+    "replayed",
+]
 
 
 @dataclass(frozen=True)
@@ -53,7 +75,12 @@ class Errors:
     """Against the same backend over a whole cache."""
 
 
-def _world(case: Case, device: str, group: ProcessGroup | None) -> World:
+def _world(
+    case: Case,
+    device: str,
+    group: ProcessGroup | None,
+    tp: tuple[int, int] | None = None,
+) -> World:
     return World(
         case.config,
         case.dtype,
@@ -65,6 +92,7 @@ def _world(case: Case, device: str, group: ProcessGroup | None) -> World:
         device=device,
         settings=EngineSettings(dcp_comm_backend=case.comm_backend),
         group=group,
+        tp=tp,
     )
 
 
@@ -135,6 +163,62 @@ def _graph_of(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
     return replay
 
 
+def refusals(group: ProcessGroup, device: str) -> dict[str, str]:
+    """What is said, by what was asked for."""
+    said = {}
+
+    def ask(what: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except (ValueError, HookRefusedError) as error:
+            said[what] = str(error)
+
+    world = _world(Case(ForwardMode.DECODE, (4,), (1,), page_size=32), device, group)
+    runner = world.runner
+    for name in BACKENDS:
+        ask(name, lambda name=name: create_backend(name, runner))  # type: ignore[misc]
+    ask("heads that are not split", lambda: TorchMLABackend(replace(runner, tp_size=1)))
+    whole = _world(Case(ForwardMode.DECODE, (4,), (1,)), device, None).pool
+    ask("a pool of one rank", lambda: TorchMLABackend(replace(runner, dcp_group=None)))
+    ask("a group of others", lambda: TorchMLABackend(replace(runner, dcp_group=_others(group))))
+    settings = EngineSettings(dcp_comm_backend="ring")
+    ask("another exchange", lambda: TorchMLABackend(replace(runner, server_args=settings)))
+    ask("a whole pool", lambda: TorchMLABackend(replace(runner, token_to_kv_pool=whole)))
+    verify = world.pass_of(ForwardMode.TARGET_VERIFY, [5], [3])
+    backend = TorchMLABackend(runner)
+    backend.init_forward_metadata(verify.batch)
+    q = world.device_heads.absorb(verify.q_nope[:, world.own])
+    q = torch.cat([q, verify.q_pe[:, world.own]], dim=-1).flatten(1)
+    ask(
+        "verify without k",
+        lambda: backend.forward(q, None, None, world.core.absorbed, verify.batch),
+    )
+    verify.batch.spec_info = VerifyInput(3, topk=2)
+    ask("a draft tree", lambda: backend.init_forward_metadata(verify.batch))
+    return said
+
+
+def _others(group: ProcessGroup) -> ProcessGroup:
+    """A group that this rank is not in."""
+    alone: list[ProcessGroup] = [
+        dist.new_group([rank]) for rank in range(dist.get_world_size(group))
+    ]
+    return alone[dist.get_rank(group) - 1]
+
+
+def fail_on_rank(group: ProcessGroup, device: str, rank: int) -> int:
+    """Divides by zero on that rank."""
+    return 0 // (0 if dist.get_rank(group) == rank else 1)
+
+
+def hang(group: ProcessGroup, device: str) -> None:
+    """Rank 0 waits for rank 1, which does not come."""
+    if dist.get_rank(group) == 0:
+        dist.barrier(group)
+    else:
+        time.sleep(600)
+
+
 def engine_life(
     group: ProcessGroup, device: str, options: EngineOptions
 ) -> dict[str, tuple[str, float]]:
@@ -155,12 +239,20 @@ def generated(
     return found[0].tokens, found[1].tokens, found[0].accepted
 
 
-def compare(group: ProcessGroup, device: str, case: Case) -> Errors:
+def in_pairs(group: ProcessGroup, device: str, case: Case) -> Errors:
+    """As ``compare``, where all ranks split the heads and neighbours share a cache."""
+    world, rank = dist.get_world_size(group), dist.get_rank(group)
+    pairs = [dist.new_group([first, first + 1]) for first in range(0, world, 2)]
+    return compare(pairs[rank // 2], device, case, (rank, world))
+
+
+def compare(
+    group: ProcessGroup, device: str, case: Case, tp: tuple[int, int] | None = None
+) -> Errors:
     """This rank's heads against float64 and against one rank that holds all tokens."""
-    sharded, whole = (
-        _world(case, device, g).pass_of(case.mode, list(case.prefix), list(case.new))
-        for g in (group, None)
-    )
+    prefix, new = list(case.prefix), list(case.new)
+    sharded = _world(case, device, group, tp).pass_of(case.mode, prefix, new)
+    whole = _world(case, device, None).pass_of(case.mode, prefix, new)
     outs = [
         p.run(create_backend(case.backend, p.world.runner), case.form, capacity=case.capacity)
         for p in (sharded, whole)

@@ -9,11 +9,23 @@ import pytest
 import torch
 
 from mla_runtime import AttentionForm, ForwardMode
+from mla_runtime.create import BACKENDS
 from mla_runtime.engine.options import EngineOptions
 from mla_runtime.head_exchange import COMM_BACKENDS
-from tests.runtime.dcp_cases import Case, Errors, compare, engine_life, generated, replayed
-from tests.runtime.ranks import Ranks
-from tests.runtime.world import FP8, TOLERANCE
+from tests.runtime.dcp_cases import (
+    Case,
+    Errors,
+    compare,
+    engine_life,
+    fail_on_rank,
+    generated,
+    hang,
+    in_pairs,
+    refusals,
+    replayed,
+)
+from tests.runtime.ranks import RankFailedError, Ranks
+from tests.runtime.world import FP8, TOLERANCE, with_heads
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -104,3 +116,56 @@ def test_the_engine_generates_the_tokens_of_one_rank(
         assert sharded == whole
         assert [len(tokens) for tokens in sharded] == [12] * 3
         assert (accepted > 0) == (options.speculative > 0)
+
+
+def test_pairs_of_ranks_share_a_cache_and_all_split_the_heads(ranks: Ranks) -> None:
+    """Heads split over more ranks than a cache: neighbours share one, pairs hold copies."""
+    for errors in ranks.run(in_pairs, MODES["verify"]):
+        assert max(errors.float64, errors.one_rank) <= 1e-5
+
+
+def test_three_ranks() -> None:
+    three = Ranks(3)
+    try:
+        for mode in ("decode", "verify", "prefix in chunks"):
+            assert worst(three, replace(MODES[mode], config=with_heads(6))) <= 1e-5
+    finally:
+        three.close()
+
+
+def test_a_rank_that_fails_or_hangs_fails_the_case_and_not_the_next() -> None:
+    two = Ranks(2, seconds=5)
+    try:
+        with pytest.raises(RankFailedError, match=r"rank 1:(?s:.)*ZeroDivisionError"):
+            two.run(fail_on_rank, 1)
+        with pytest.raises(RankFailedError, match=r"hang, rank 0:|hang: ranks \[0, 1\] of 2"):
+            two.run(hang)
+        assert two.run(fail_on_rank, 7) == [0, 0]
+    finally:
+        two.close()
+
+
+def test_what_is_not_served_is_refused_by_name(ranks: Ranks) -> None:
+    world = ranks.world
+    for rank, said in enumerate(ranks.run(refusals)):
+        for name in ("trtllm_mla", "cutedsl_mla", "tokenspeed_mla"):
+            assert said.pop(name) == (
+                f"{BACKENDS[name].__name__} reads a whole cache; dcp_group shards it over {world} ranks. Use "
+                f"FlashInferMLAAttnBackend or TorchMLABackend"
+            )
+        assert said == {
+            "heads that are not split": f"dcp_group has {world} ranks and the attention's "
+            f"tensor-parallel size is 1; the ranks that share a cache must be ranks that split "
+            f"the heads, expected a multiple of {world}",
+            "a pool of one rank": f"token_to_kv_pool is rank {rank} of {world} of a sharded cache, "
+            f"dcp_group makes this process rank 0 of 1",
+            "a whole pool": f"token_to_kv_pool is rank 0 of 1 of a sharded cache, dcp_group makes "
+            f"this process rank {rank} of {world}",
+            "a group of others": "dcp_group does not contain this process",
+            "another exchange": "dcp_comm_backend='ring'; expected one of a2a, ag, ag_rs",
+            "verify without k": "layer 1: k is None; over a cache that is sharded by decode "
+            "context parallel, a pass of several tokens per request attends its own latent rows "
+            "from k",
+            "a draft tree": "spec_info.topk=2: the MLA kernels verify a chain of drafts, expected "
+            "topk=1",
+        }

@@ -55,6 +55,8 @@ class World:
     device: str = "cpu"
     group: ProcessGroup | None = None
     """Ranks that share the cache and split the heads; each draws the same numbers."""
+    tp: tuple[int, int] | None = None
+    """This rank and the number of those that split the heads; None for the ranks of ``group``."""
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.seed)
@@ -77,6 +79,7 @@ class World:
         self.req_to_token = ReqToTokenPool(self.requests, self.config.context_len, self.device)
         self.allocator = SlotAllocator(self.pool.size, self.pool.page_size, order)
         shard = KvShard.of(self.group)
+        tp_rank, tp_size = self.tp or (shard.rank, shard.world)
         self.runner = ModelRunner(
             self.config,
             self.req_to_token,
@@ -85,7 +88,7 @@ class World:
             kv_cache_dtype=self.kv_dtype,
             page_size=self.page_size,
             device=self.device,
-            tp_size=shard.world,
+            tp_size=tp_size,
             dcp_group=self.group,
             server_args=self.settings,
         )
@@ -98,8 +101,8 @@ class World:
         )
         self.weight = self.weight.to(self.dtype)
         self.heads = self.heads_on(self.weight)
-        own = heads // shard.world
-        self.own = slice(shard.rank * own, (shard.rank + 1) * own)
+        own = heads // tp_size
+        self.own = slice(tp_rank * own, (tp_rank + 1) * own)
         """The heads of this rank: all of them without a group."""
         own_weight = self.weight.view(heads, per_head, -1)[self.own].flatten(0, 1)
         self.device_heads = self.heads_on(own_weight.to(self.device))
