@@ -150,8 +150,8 @@ def test_what_is_not_served_is_refused_by_name(ranks: Ranks) -> None:
     for rank, said in enumerate(ranks.run(refusals)):
         for name in ("trtllm_mla", "cutedsl_mla", "tokenspeed_mla"):
             assert said.pop(name) == (
-                f"{BACKENDS[name].__name__} reads a whole cache; dcp_group shards it over {world} ranks. Use "
-                f"FlashInferMLAAttnBackend or TorchMLABackend"
+                f"{BACKENDS[name].__name__} reads a whole cache; dcp_group shards it over {world} "
+                f"ranks. Use FlashInferMLAAttnBackend or TorchMLABackend"
             )
         assert said == {
             "heads that are not split": f"dcp_group has {world} ranks and the attention's "

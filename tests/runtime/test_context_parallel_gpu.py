@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
 
-from mla_runtime import AttentionForm, ForwardMode, MlaModelConfig
+from mla_runtime import AttentionForm, ForwardMode, MlaKvPool, MlaModelConfig
+from mla_runtime.dense_reference import relative_error
+from mla_runtime.kernels.partial_states import merge_states, pack_state, unpack_states
+from mla_runtime.kv_shard import KvShard
 from tests.runtime.dcp_cases import Case, Errors, compare, replayed
 from tests.runtime.ranks import Ranks
-from tests.runtime.world import FP8
+from tests.runtime.world import FP8, TOLERANCE
 
 GPUS = torch.cuda.device_count()
 
@@ -97,3 +101,44 @@ def test_captured_and_replayed_over_changing_lengths(
     for errors in ranks.run(replayed, case, lengths):
         assert len(errors) == len(lengths)
         assert max(errors) <= 1e-2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(("heads", "parts"), [(16, 2), (24, 3), (128, 8)])
+def test_packing_and_merging_equal_torch(heads: int, parts: int, dtype: torch.dtype) -> None:
+    """States without a key among them, whose outputs are whatever a kernel left there."""
+    generator = torch.Generator().manual_seed(1)
+    out = torch.randn(5, heads, 512, generator=generator).to(dtype)
+    lse = torch.randn(5, heads, generator=generator) * 4
+    lse[1], lse[2, : heads // 2], out[1] = -math.inf, -math.inf, math.nan
+    packed = pack_state(out, lse, parts)
+    bits = pack_state(out.cuda(), lse.cuda(), parts).cpu().view(torch.int32)
+    assert torch.equal(bits, packed.view(torch.int32))
+    shape = (5, heads // parts, 512)
+    outs, lses = unpack_states(packed, *shape, dtype)
+    gpu_outs, gpu_lses = unpack_states(packed.cuda(), *shape, dtype)
+    own = torch.randn(shape, generator=generator).to(dtype), torch.randn(shape[:2])
+    for state in (None, own):
+        gpu_state = None if state is None else (state[0].cuda(), state[1].cuda())
+        merged = merge_states(gpu_outs, gpu_lses, gpu_state, dtype).cpu()
+        expected = merge_states(outs, lses, state, dtype)
+        assert relative_error(merged, expected) <= TOLERANCE[dtype]
+        assert bool(merged.isfinite().all())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, FP8])
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_every_rank_stores_its_rows(world: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    slots = torch.randperm(90, generator=generator)[:40] + world
+    latent, rope = (torch.randn(40, 1, d, generator=generator).bfloat16() for d in (512, 64))
+    layer = MlaModelConfig().absorbed_layer(0)
+    for rank in range(world):
+        stored = []
+        for device in ("cpu", "cuda"):
+            pool = MlaKvPool(128, 4, 512, 64, 1, dtype, device)
+            given = (x.to(device) for x in (slots, latent, rope))
+            pool.set_mla_kv_buffer(layer, *given, shard=KvShard(rank, world))
+            stored.append(pool.kv_buffer[0][1:, 0].cpu())  # row 0 is the sink
+        assert torch.equal(*stored)
+        assert int(stored[0].any(-1).sum()) == int((slots % world == rank).sum())
