@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mla_runtime.latent_heads import LatentHeads
     from mla_runtime.pool import MlaKvPool
     from mla_runtime.runner import AttentionLayer
-    from mla_runtime.sharded_pool import ShardedMlaKvPool
 
 __all__ = ["MlaCore", "plan_form"]
 
@@ -58,7 +57,7 @@ class MlaCore:
 
     absorbed: AttentionLayer
     multi_head: AttentionLayer
-    pool: MlaKvPool | ShardedMlaKvPool
+    pool: MlaKvPool
     req_to_token: torch.Tensor
 
     def attend(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mla_runtime.kv_shard import WHOLE, KvShard
+from mla_runtime.kv_shard import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,7 @@ class MlaKvPool:
     """
 
     shard = WHOLE
+    """Which slots are written here, and in which rows."""
 
     def __init__(
         self,
@@ -85,7 +86,6 @@ class MlaKvPool:
         loc: torch.Tensor,
         cache_k: torch.Tensor,
         cache_v: torch.Tensor,
-        shard: KvShard = WHOLE,
     ) -> None:
         """Write combined rows ``cache_k[n, 1, kv_lora_rank + rope]`` at slots ``loc[n]``.
 
@@ -93,7 +93,7 @@ class MlaKvPool:
         """
         rows = cache_k.reshape(-1, 1, self.kv_lora_rank + self.qk_rope_head_dim)
         rank = self.kv_lora_rank
-        self.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:], shard)
+        self.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:])
 
     def set_mla_kv_buffer(
         self,
@@ -101,12 +101,8 @@ class MlaKvPool:
         loc: torch.Tensor,
         cache_k_nope: torch.Tensor,
         cache_k_rope: torch.Tensor,
-        shard: KvShard = WHOLE,
     ) -> None:
-        """Write latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]`` parts at ``loc[n]``.
-
-        Of a sharded cache, this rank's share is written and the slots are those of the whole.
-        """
+        """Write latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]`` parts at ``loc[n]``."""
         nope = cache_k_nope.reshape(-1, 1, self.kv_lora_rank)
         rope = cache_k_rope.reshape(-1, 1, self.qk_rope_head_dim)
         self._check_loc(loc, nope)
@@ -115,9 +111,9 @@ class MlaKvPool:
         if buffer.is_cuda and self._store_dtype == self.dtype:
             from mla_runtime.kernels.triton_store import store_rows
 
-            store_rows(buffer, loc, nope, rope, shard)
+            store_rows(buffer, loc, nope, rope, self.shard)
             return
-        rows = shard.written_rows(loc)
+        rows = self.shard.written_rows(loc)
         buffer[:, :, : self.kv_lora_rank][rows] = self._encode(nope, layer.layer_id)
         buffer[:, :, self.kv_lora_rank :][rows] = self._encode(rope, layer.layer_id)
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from mla_runtime.pool import MlaKvPool, ReqToTokenPool
-    from mla_runtime.sharded_pool import ShardedMlaKvPool
 
 __all__ = ["AttentionLayer", "MlaModelConfig", "ModelRunner"]
 
@@ -83,7 +82,7 @@ class ModelRunner:
 
     model_config: MlaModelConfig
     req_to_token_pool: ReqToTokenPool
-    token_to_kv_pool: MlaKvPool | ShardedMlaKvPool
+    token_to_kv_pool: MlaKvPool
     dtype: torch.dtype = torch.bfloat16
     kv_cache_dtype: torch.dtype | None = None
     page_size: int = 1

@@ -8,68 +8,74 @@ import torch
 
 from mla_runtime.head_exchange import sum_over_all
 from mla_runtime.kv_shard import KvShard
+from mla_runtime.pool import MlaKvPool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch.distributed import ProcessGroup
 
-    from mla_runtime.pool import MlaKvPool
     from mla_runtime.protocols import LayerLike
 
 __all__ = ["ShardedMlaKvPool"]
 
 
-class ShardedMlaKvPool:
-    """``world`` times the tokens of ``local``, this rank's own rows.
+class ShardedMlaKvPool(MlaKvPool):
+    """One rank's rows of a cache that ``group`` shares by token; see ``KvShard``.
 
-    Slots, ``size`` and ``page_size`` are those of the whole cache: ``world`` times those of
-    ``local``. Every rank is told to write every token and keeps its own; see ``KvShard``.
+    Slots, ``size`` and ``page_size`` are those of the whole cache. Every rank is told to write
+    every token, and keeps its own: ``(size + page_size) / world`` rows of each layer.
     """
 
-    def __init__(self, local: MlaKvPool, group: ProcessGroup) -> None:
-        """The cache of ``group``; every rank brings a ``local`` pool of the same size."""
-        self.local = local
-        self.group = group
-        self.shard = KvShard.of(group)
-        self.size = local.size * self.shard.world
-        self.page_size = local.page_size * self.shard.world
-        self.dtype = local.dtype
-
-    def kv_scale(self, layer_id: int) -> float:
-        """What a stored value of this layer is to be multiplied by."""
-        return self.local.kv_scale(layer_id)
-
-    def set_kv_buffer(
-        self, layer: LayerLike, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
-    ) -> None:
-        """Write those of the combined rows ``cache_k[n, 1, kv_lora_rank + rope]`` held here."""
-        self.local.set_kv_buffer(layer, loc, cache_k, cache_v, self.shard)
-
-    def set_mla_kv_buffer(
+    def __init__(
         self,
-        layer: LayerLike,
-        loc: torch.Tensor,
-        cache_k_nope: torch.Tensor,
-        cache_k_rope: torch.Tensor,
+        group: ProcessGroup,
+        size: int,
+        page_size: int,
+        kv_lora_rank: int,
+        qk_rope_head_dim: int,
+        layer_num: int,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+        kv_scales: Sequence[float] | None = None,
     ) -> None:
-        """Write those of the latent and rope rows that are held here."""
-        self.local.set_mla_kv_buffer(layer, loc, cache_k_nope, cache_k_rope, self.shard)
+        """A zeroed pool for ``size`` tokens over all ranks.
 
-    def get_key_buffer(self, layer_id: int) -> torch.Tensor:
-        """The rows held here, as stored."""
-        return self.local.get_key_buffer(layer_id)
+        Raises:
+            ValueError: ``page_size`` is not a multiple of the number of ranks, or as ``MlaKvPool``.
+        """
+        shard = KvShard.of(group)
+        if page_size % shard.world:
+            raise ValueError(
+                f"page_size={page_size} must be a multiple of the {shard.world} ranks that share "
+                f"the pages"
+            )
+        super().__init__(
+            size // shard.world,
+            page_size // shard.world,
+            kv_lora_rank,
+            qk_rope_head_dim,
+            layer_num,
+            dtype,
+            device,
+            kv_scales,
+        )
+        self.group = group
+        self.shard = shard
+        self.size = size
+        self.page_size = page_size
 
     def get_mla_kv_buffer(
         self, layer: LayerLike, loc: torch.Tensor, dst_dtype: torch.dtype | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]`` rows of any slots, dequantised.
+        """Gather latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]``, dequantised.
 
-        A collective: every rank must ask for the same slots. Every row comes from one rank, and
-        the zeros of all others leave it as it is.
+        A collective: every rank must ask for the same slots. A row comes from one rank, and the
+        zeros of all others leave it as it is.
         """
         rows = torch.cat(
-            self.local.get_mla_kv_buffer(layer, self.shard.written_rows(loc), dst_dtype), dim=-1
+            super().get_mla_kv_buffer(layer, self.shard.written_rows(loc), dst_dtype), dim=-1
         )
         rows.masked_fill_(~self.shard.holds(loc)[:, None, None], 0.0)
         sum_over_all(rows, self.group)
-        rank = self.local.kv_lora_rank
-        return rows[..., :rank], rows[..., rank:]
+        return rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]

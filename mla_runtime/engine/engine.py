@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -60,10 +61,11 @@ class TinyEngine:
             context_len=2048,
         )
         chunk_capacity = options.requests * 16
-        pages = options.requests * (-(-self.config.context_len // (options.page_size * world)))
+        page_size = options.page_size * world
+        size = options.requests * (-(-self.config.context_len // page_size)) * page_size
         req_to_token = self._request_pool()
-        pool = self._pool(pages, len(options.kinds))
-        self.requests = RequestTable(req_to_token, pool.size, pool.page_size)
+        pool = self._pool(size, page_size, len(options.kinds))
+        self.requests = RequestTable(req_to_token, size, page_size)
         runner = ModelRunner(
             self.config,
             req_to_token,
@@ -85,7 +87,7 @@ class TinyEngine:
         self.draft = (
             DraftChain(
                 options,
-                replace(runner, token_to_kv_pool=self._pool(pages, 1)),
+                replace(runner, token_to_kv_pool=self._pool(size, page_size, 1)),
                 self.model,
                 self.requests,
             )
@@ -113,13 +115,13 @@ class TinyEngine:
             pool.alloc_mamba_slot(request)
         return pool
 
-    def _pool(self, pages: int, layers: int) -> MlaKvPool | ShardedMlaKvPool:
-        """``pages`` pages on each rank."""
-        options = self.options
+    def _pool(self, size: int, page_size: int, layers: int) -> MlaKvPool:
+        options, group = self.options, self.dcp_group
+        make = MlaKvPool if group is None else partial(ShardedMlaKvPool, group)
         fp8 = options.kv_dtype == torch.float8_e4m3fn
-        local = MlaKvPool(
-            pages * options.page_size,
-            options.page_size,
+        return make(
+            size,
+            page_size,
             self.config.kv_lora_rank,
             self.config.qk_rope_head_dim,
             layers,
@@ -127,7 +129,6 @@ class TinyEngine:
             self.device,
             [0.05] * layers if fp8 else None,
         )
-        return local if self.dcp_group is None else ShardedMlaKvPool(local, self.dcp_group)
 
     def random_tokens(self, counts: Sequence[int]) -> list[list[int]]:
         """So many token ids for each request."""

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,12 +65,12 @@ class Decode:
         self.shard = KvShard.of(self.group)
         slots = PAGE * self.shard.world
         pages = -(-self.context // slots)
-        local = MlaKvPool(
-            self.batch * pages * PAGE, PAGE, LATENT, ROPE, self.layers, torch.bfloat16, device
+        make = MlaKvPool if self.group is None else partial(ShardedMlaKvPool, self.group)
+        self.pool = make(
+            self.batch * pages * slots, slots, LATENT, ROPE, self.layers, torch.bfloat16, device
         )
-        for rows in local.kv_buffer:
+        for rows in self.pool.kv_buffer:
             rows.normal_()
-        self.pool = local if self.group is None else ShardedMlaKvPool(local, self.group)
         self.config = MlaModelConfig(num_attention_heads=HEADS, context_len=pages * slots)
         table = ReqToTokenPool(self.batch, self.config.context_len, device)
         generator = torch.Generator().manual_seed(0)

@@ -137,8 +137,8 @@ def test_every_rank_stores_its_rows(world: int, dtype: torch.dtype) -> None:
         stored = []
         for device in ("cpu", "cuda"):
             pool = MlaKvPool(128, 4, 512, 64, 1, dtype, device)
-            loc, nope, pe = (x.to(device) for x in (slots, latent, rope))
-            pool.set_mla_kv_buffer(layer, loc, nope, pe, KvShard(rank, world))
+            pool.shard = KvShard(rank, world)
+            pool.set_mla_kv_buffer(layer, *(x.to(device) for x in (slots, latent, rope)))
             stored.append(pool.kv_buffer[0][1:, 0].cpu())  # row 0 is the sink
         assert torch.equal(*stored)
         assert int(stored[0].any(-1).sum()) == int((slots % world == rank).sum())

@@ -283,7 +283,7 @@ def test_fp8_cache_is_not_cast_as_a_whole() -> None:
     one_pass = world.pass_of(ForwardMode.DECODE, [5, 40], [1, 1])
     one_pass.run(FlashInferMLAAttnBackend(world.runner, kernels=kernels))
     read = calls.of("BatchMLAPagedAttentionWrapper.run")[0]["ckv_cache"]
-    assert read.data_ptr() == world.pool.get_key_buffer(world.layer_id).data_ptr()
+    assert read.data_ptr() == world.pool.kv_buffer[world.layer_id].data_ptr()
     assert read.dtype == FP8
 
 

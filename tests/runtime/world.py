@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -63,9 +64,11 @@ class World:
         order = list(range(1, self.pages + 1))
         random.Random(self.seed).shuffle(order)
         fp8 = self.kv_dtype == FP8
-        whole = MlaKvPool(
-            self.pages * self.page_size,
-            self.page_size,
+        shard = KvShard.of(self.group)
+        make = MlaKvPool if self.group is None else partial(ShardedMlaKvPool, self.group)
+        self.pool = make(
+            self.pages * self.page_size * shard.world,
+            self.page_size * shard.world,
             self.config.kv_lora_rank,
             self.config.qk_rope_head_dim,
             layer_num=2,
@@ -73,12 +76,8 @@ class World:
             device=self.device,
             kv_scales=[1.0, self.kv_scale] if fp8 else None,
         )
-        self.pool: MlaKvPool | ShardedMlaKvPool = (
-            whole if self.group is None else ShardedMlaKvPool(whole, self.group)
-        )
         self.req_to_token = ReqToTokenPool(self.requests, self.config.context_len, self.device)
         self.allocator = SlotAllocator(self.pool.size, self.pool.page_size, order)
-        shard = KvShard.of(self.group)
         tp_rank, tp_size = self.tp or (shard.rank, shard.world)
         self.runner = ModelRunner(
             self.config,
