@@ -385,7 +385,12 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         """The queries of all ranks, on their way; None where the cache is whole."""
         if self.exchange is None or q.shape[0] == 0:
             return None
-        return self.exchange.gather_heads(*latent_query(q, q_rope, layer, self.shape))
+        parts = latent_query(q, q_rope, layer, self.shape)
+        if q_rope is None:  # in one piece already
+            query = q.view(q.shape[0], -1, self.shape.kv_cache_dim).contiguous()
+        else:
+            query = torch.cat(parts, dim=-1)
+        return self.exchange.gather_heads(query, self.shape.kv_lora_rank)
 
     def _run_paged(
         self,
@@ -398,17 +403,18 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     ) -> torch.Tensor:
         check_layer(layer, self.shape)
         q_nope, q_pe = latent_query(q, q_rope, layer, self.shape) if heads is None else heads.wait()
+        partial = None if self.exchange is None else self.exchange.partial(q_nope)
         rows = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
-        out, lse = wrapper.run(
+        out, _ = wrapper.run(
             q_nope,
             q_pe,
             rows[..., : self.shape.kv_lora_rank],
             rows[..., self.shape.kv_lora_rank :],
             kv_scale=pool_scale(self.token_to_kv_pool, layer),
+            into=None if partial is None else (partial.out, partial.lse),
         )
-        if self.exchange is not None:
-            assert lse is not None
-            out = self.exchange.combine(out, lse, own)
+        if self.exchange is not None and partial is not None:
+            out = self.exchange.combine(partial, own)
         return out.view(-1, layer.tp_q_head_num * layer.v_head_dim)
 
     def _metadata(

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
-from mla_runtime.kernels.partial_states import State, merge_states, pack_state, unpack_states
+from mla_runtime.kernels.partial_states import (
+    State,
+    merge_states,
+    pack_state,
+    packed_words,
+    unpack_states,
+)
 from mla_runtime.kernels.softmax import accumulation_dtype
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["COMM_BACKENDS", "GatheredHeads", "HeadExchange", "sum_over_all"]
+__all__ = ["COMM_BACKENDS", "GatheredHeads", "HeadExchange", "PartialState", "sum_over_all"]
 
 COMM_BACKENDS = ("a2a", "ag", "ag_rs")
 """Ways to combine partial outputs; ``a2a`` and ``ag_rs`` are vLLM's (0.33.0)."""
@@ -45,6 +51,17 @@ class GatheredHeads:
         return q[..., : self.nope], q[..., self.nope :]
 
 
+class PartialState(NamedTuple):
+    """All heads of a group over one rank's keys: for the kernel to write, and to be exchanged."""
+
+    out: torch.Tensor
+    """``[T, world * H, D]``, contiguous."""
+    lse: torch.Tensor
+    """``[T, world * H]``, contiguous, natural."""
+    packed: torch.Tensor | None
+    """Both in one, where they are sent as they are."""
+
+
 class HeadExchange:
     """Query heads out to all ranks of ``group``, their partial attention back to the heads' rank.
 
@@ -55,8 +72,8 @@ class HeadExchange:
 
     def __init__(self, group: ProcessGroup, comm_backend: str) -> None:
         """``comm_backend``: ``"a2a"``, one all-to-all of packed outputs and LSEs; ``"ag"``, one
-        all-gather of the same, which moves ``world`` times the bytes; ``"ag_rs"``, an all-gather of
-        the LSEs and a reduce-scatter of weighted float32 outputs.
+        all-gather of what the kernel wrote, ``world`` times the bytes and nothing to pack;
+        ``"ag_rs"``, an all-gather of the LSEs and a reduce-scatter of weighted float32 outputs.
 
         Raises:
             ValueError: another ``comm_backend``.
@@ -70,51 +87,68 @@ class HeadExchange:
         self.rank = dist.get_rank(group)
         self.comm_backend = comm_backend
 
-    def gather_heads(self, q_nope: torch.Tensor, q_pe: torch.Tensor) -> GatheredHeads:
-        """Start to gather ``q_nope[T, H, nope]`` and ``q_pe[T, H, rope]`` from every rank."""
-        own = torch.cat([q_nope, q_pe], dim=-1)
-        everyone = own.new_empty(self.world, *own.shape)
-        work = _exchange(_all_gather, everyone.flatten(0, 1), own, self.group, async_op=True)
-        return GatheredHeads(everyone, work, q_nope.shape[-1])
+    def gather_heads(self, query: torch.Tensor, nope: int) -> GatheredHeads:
+        """Start to gather the contiguous ``query[T, H, nope + rope]`` of every rank."""
+        everyone = query.new_empty(self.world, *query.shape)
+        work = _exchange(_all_gather, everyone.flatten(0, 1), query, self.group, async_op=True)
+        return GatheredHeads(everyone, work, nope)
 
-    def combine(self, out: torch.Tensor, lse: torch.Tensor, own: State | None) -> torch.Tensor:
+    def partial(self, q: torch.Tensor) -> PartialState:
+        """Room for the attention of ``q[T, world * H, D]`` over this rank's keys."""
+        dtype = accumulation_dtype(q.dtype)
+        if self.comm_backend != "ag":
+            return PartialState(q.new_empty(q.shape), q.new_empty(q.shape[:2], dtype=dtype), None)
+        packed = q.new_empty(1, packed_words(q.shape, q.dtype, dtype), dtype=dtype)
+        outs, lses = unpack_states(packed, q.shape, q.dtype)
+        return PartialState(outs[0], lses[0], packed)
+
+    def combine(self, partial: PartialState, own: State | None) -> torch.Tensor:
         """``[T, H, D]``: this rank's heads over the keys of all ranks.
 
-        ``out[T, world * H, D]`` and natural ``lse[T, world * H]`` are all heads over this rank's
-        keys; ``own``, ``([T, H, D], [T, H])``, this rank's heads over keys that no rank counted.
-        Sums are formed in float32 and rounded once.
+        ``own``, ``([T, H, D], [T, H])``, is this rank's heads over keys that no rank counted. Sums
+        are formed in float32 and rounded once.
         """
-        if self.comm_backend == "ag_rs":
-            outs, lses = self._reduce_scatter(out, lse)
-        else:
-            outs, lses = self._packed(out, lse)
-        return merge_states(outs, lses, own, out.dtype)
+        exchange = {
+            "a2a": self._by_all_to_all,
+            "ag": self._by_all_gather,
+            "ag_rs": self._by_reduce_scatter,
+        }
+        outs, lses = exchange[self.comm_backend](partial)
+        return merge_states(outs, lses, own, partial.out.dtype)
 
-    def _packed(self, out: torch.Tensor, lse: torch.Tensor) -> State:
+    def _by_all_to_all(self, partial: PartialState) -> State:
+        out = partial.out
         tokens, heads, dim = out.shape
-        sent = pack_state(out, lse, self.world)
-        if self.comm_backend == "a2a":
-            received = torch.empty_like(sent)
-            _exchange(dist.all_to_all_single, received, sent, self.group)
-        else:
-            everything = sent.new_empty(self.world, *sent.shape)
-            _exchange(_all_gather, everything.flatten(0, 1), sent, self.group)
-            received = everything[:, self.rank]
-        return unpack_states(received, tokens, heads // self.world, dim, out.dtype)
+        sent = pack_state(out, partial.lse, self.world)
+        received = torch.empty_like(sent)
+        _exchange(dist.all_to_all_single, received, sent, self.group)
+        return unpack_states(received, (tokens, heads // self.world, dim), out.dtype)
 
-    def _reduce_scatter(self, out: torch.Tensor, lse: torch.Tensor) -> State:
+    def _by_all_gather(self, partial: PartialState) -> State:
+        sent = partial.packed
+        assert sent is not None
+        everything = sent.new_empty(self.world, sent.shape[1])
+        _exchange(_all_gather, everything, sent, self.group)
+        outs, lses = unpack_states(everything, partial.out.shape, partial.out.dtype)
+        own = self._own_heads(partial.out.shape[1])
+        return outs[:, :, own], lses[:, :, own]
+
+    def _own_heads(self, heads: int) -> slice:
+        each = heads // self.world
+        return slice(self.rank * each, (self.rank + 1) * each)
+
+    def _by_reduce_scatter(self, partial: PartialState) -> State:
+        out, lse = partial.out, partial.lse
         tokens, heads, dim = out.shape
-        heads //= self.world
         lses = lse.new_empty(self.world, *lse.shape)
-        _exchange(_all_gather, lses.flatten(0, 1), lse.contiguous(), self.group)
+        _exchange(_all_gather, lses.flatten(0, 1), lse, self.group)
         total = torch.logsumexp(lses, dim=0)
         weights = torch.exp(lse - total.masked_fill(total == float("-inf"), 0.0))[..., None]
         wide = out.to(accumulation_dtype(out.dtype)).masked_fill(weights == 0.0, 0.0) * weights
-        parts = wide.view(tokens, self.world, heads, dim).transpose(0, 1).contiguous()
-        mine = parts.new_empty(tokens, heads, dim)
+        parts = wide.view(tokens, self.world, -1, dim).transpose(0, 1).contiguous()
+        mine = torch.empty_like(parts[0])
         _exchange(_reduce_scatter, mine, parts.flatten(0, 1), self.group)
-        own_total = total[:, self.rank * heads : (self.rank + 1) * heads]
-        return mine[None], own_total[None]
+        return mine[None], total[None, :, self._own_heads(heads)]
 
 
 def sum_over_all(tensor: torch.Tensor, group: ProcessGroup) -> torch.Tensor:

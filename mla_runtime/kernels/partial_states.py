@@ -7,11 +7,13 @@ outputs counted in words of that dtype: each receiver's outputs, then their LSEs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from mla_runtime.kernels.softmax import accumulation_dtype
 
-__all__ = ["State", "merge_states", "pack_state", "unpack_states"]
+__all__ = ["State", "merge_states", "pack_state", "packed_words", "unpack_states"]
 
 State = tuple[torch.Tensor, torch.Tensor]
 
@@ -20,23 +22,27 @@ def pack_state(out: torch.Tensor, lse: torch.Tensor, parts: int) -> torch.Tensor
     """``out[T, H, D]`` and ``lse[T, H]`` for ``parts`` receivers of ``H / parts`` heads each."""
     tokens, heads, dim = out.shape
     heads //= parts
-    words = dim * out.dtype.itemsize // lse.dtype.itemsize
-    packed = lse.new_empty(parts, tokens * heads * (words + 1))
+    packed = lse.new_empty(parts, packed_words((tokens, heads, dim), out.dtype, lse.dtype))
     if packed.is_cuda:
         from mla_runtime.kernels.triton_states import pack_state_into
 
         pack_state_into(packed, out, lse)
         return packed
-    outs, lses = unpack_states(packed, tokens, heads, dim, out.dtype)
+    outs, lses = unpack_states(packed, (tokens, heads, dim), out.dtype)
     outs.copy_(out.view(tokens, parts, heads, dim).transpose(0, 1))
     lses.copy_(lse.view(tokens, parts, heads).transpose(0, 1))
     return packed
 
 
-def unpack_states(
-    packed: torch.Tensor, tokens: int, heads: int, dim: int, dtype: torch.dtype
-) -> State:
-    """Views of what was packed: ``out[parts, T, heads, D]`` and ``lse[parts, T, heads]``."""
+def packed_words(shape: Sequence[int], dtype: torch.dtype, lse_dtype: torch.dtype) -> int:
+    """Words of ``lse_dtype`` that a state of ``shape``, ``(T, H, D)``, takes."""
+    tokens, heads, dim = shape
+    return tokens * heads * (dim * dtype.itemsize // lse_dtype.itemsize + 1)
+
+
+def unpack_states(packed: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> State:
+    """Views of packed states of ``shape``, ``(T, H, D)``: ``out[N, T, H, D]``, ``lse[N, T, H]``."""
+    tokens, heads, dim = shape
     rows = tokens * heads
     outs = packed[:, : packed.shape[1] - rows].view(dtype)
     lses = packed[:, packed.shape[1] - rows :]

@@ -81,7 +81,11 @@ def _merge(
     merged: tl.tensor,
     heads: tl.tensor,
     out_state: tl.tensor,
+    out_token: tl.tensor,
+    out_head: tl.tensor,
     lse_state: tl.tensor,
+    lse_token: tl.tensor,
+    lse_head: tl.tensor,
     own_token: tl.tensor,
     own_head: tl.tensor,
     own_lse_token: tl.tensor,
@@ -94,12 +98,13 @@ def _merge(
     """One program per token and head, over all states of it."""
     token = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1).to(tl.int64)
-    row = token * heads + head
+    outs += token * out_token + head * out_head
+    lses += token * lse_token + head * lse_head
     at = tl.arange(0, block)
     inside = at < dim
     largest = float("-inf")
     for state in tl.static_range(states):
-        largest = tl.maximum(largest, tl.load(lses + state * lse_state + row))
+        largest = tl.maximum(largest, tl.load(lses + state * lse_state))
     if has_own:
         extra = tl.load(own_lse + token * own_lse_token + head * own_lse_head)
         largest = tl.maximum(largest, extra)
@@ -108,8 +113,8 @@ def _merge(
     total = 0.0
     values = tl.zeros([block], dtype=tl.float32)
     for state in tl.static_range(states):
-        weight = tl.exp(tl.load(lses + state * lse_state + row) - largest)
-        part = tl.load(outs + state * out_state + row * dim + at, mask=inside).to(tl.float32)
+        weight = tl.exp(tl.load(lses + state * lse_state) - largest)
+        part = tl.load(outs + state * out_state + at, mask=inside).to(tl.float32)
         values += tl.where(weight > 0.0, part * weight, 0.0)
         total += weight
     if has_own:
@@ -119,13 +124,14 @@ def _merge(
         values += tl.where(weight > 0.0, part * weight, 0.0)
         total += weight
     values = values / tl.where(total > 0.0, total, 1.0)
-    tl.store(merged + row * dim + at, values.to(merged.dtype.element_ty), mask=inside)
+    row = merged + (token * heads + head) * dim
+    tl.store(row + at, values.to(merged.dtype.element_ty), mask=inside)
 
 
 def merge_states(
     outs: torch.Tensor, lses: torch.Tensor, own: State | None, dtype: torch.dtype
 ) -> torch.Tensor:
-    """As ``partial_states.merge_states``; a state's rows lie behind each other."""
+    """As ``partial_states.merge_states``; the last dimension is contiguous."""
     states, tokens, heads, dim = outs.shape
     merged = outs.new_empty(tokens, heads, dim, dtype=dtype)
     own_out, own_lse = (outs[0], lses[0]) if own is None else own
@@ -136,8 +142,8 @@ def merge_states(
         own_lse,
         merged,
         heads,
-        outs.stride(0),
-        lses.stride(0),
+        *outs.stride()[:3],
+        *lses.stride(),
         own_out.stride(0),
         own_out.stride(1),
         own_lse.stride(0),

@@ -97,14 +97,10 @@ class Decode:
         )
         heads = HEADS // self.shard.world
         own = slice(self.shard.rank * heads, (self.shard.rank + 1) * heads)
-        self.q_nope, self.q_pe = (
-            torch.randn(self.batch, HEADS, dim, generator=generator)[:, own].bfloat16().to(device)
-            for dim in (LATENT, ROPE)
-        )
-        self.latent, self.k_pe = (
-            torch.randn(self.batch, 1, dim, generator=generator).bfloat16().to(device)
-            for dim in (LATENT, ROPE)
-        )
+        query = torch.randn(self.batch, HEADS, LATENT + ROPE, generator=generator)
+        self.query = query[:, own].bfloat16().to(device)
+        key = torch.randn(self.batch, 1, LATENT + ROPE, generator=generator)
+        self.key = key.bfloat16().to(device)
         self.backend = create_backend("flashinfer", self.runner)
         self.attention = [self.config.absorbed_layer(i, heads) for i in range(self.layers)]
 
@@ -112,13 +108,11 @@ class Decode:
         """The last layer's output, ``[B, H, 512]``."""
         for layer in self.attention:
             out = self.backend.forward(
-                self.q_nope.flatten(1),
-                self.latent,
-                self.latent,
+                self.query.flatten(1),
+                self.key,
+                self.key,
                 layer,
                 self.forward_batch,
-                q_rope=self.q_pe.flatten(1),
-                k_rope=self.k_pe,
             )
         assert isinstance(out, torch.Tensor)
         return out.view(self.batch, -1, LATENT)
@@ -137,9 +131,8 @@ class Decode:
         """Float64 attention of one request, from the rows of all ranks: ``[H, 512]``."""
         loc = self.table[request, : self.context].long()
         rows = torch.cat(self.pool.get_mla_kv_buffer(self.attention[layer], loc), -1)[:, 0]
-        query = torch.cat([self.q_nope[request], self.q_pe[request]], -1).double()
         wide = rows.double()
-        weights = torch.softmax(query @ wide.T * self.config.scaling, dim=-1)
+        weights = torch.softmax(self.query[request].double() @ wide.T * self.config.scaling, dim=-1)
         return weights @ wide[:, :LATENT]
 
 
@@ -197,9 +190,7 @@ def largest(value: float) -> float:
 def exchange_times(group: ProcessGroup, batch: int, way: str) -> tuple[float, float]:
     """Milliseconds of 61 layers' exchange: the bare collectives, and with all around them."""
     world, heads = dist.get_world_size(group), HEADS // dist.get_world_size(group)
-    q_nope, q_pe = (torch.randn(batch, heads, d, device="cuda").bfloat16() for d in (LATENT, ROPE))
-    out = torch.randn(batch, HEADS, LATENT, device="cuda").bfloat16()
-    lse = torch.randn(batch, HEADS, device="cuda")
+    query = torch.randn(batch, heads, LATENT + ROPE, device="cuda").bfloat16()
     exchange = HeadExchange(group, way)
     bare = _bare(way, group, world, batch, heads)
 
@@ -209,8 +200,8 @@ def exchange_times(group: ProcessGroup, batch: int, way: str) -> tuple[float, fl
 
     def whole_step() -> None:
         for _ in range(LAYERS):
-            exchange.combine(out, lse, None)
-            exchange.gather_heads(q_nope, q_pe).wait()
+            q_nope, _ = exchange.gather_heads(query, LATENT).wait()
+            exchange.combine(exchange.partial(q_nope), None)
 
     return (
         Captured(bare_step).milliseconds(together=True),

@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -181,6 +182,8 @@ def refusals(group: ProcessGroup, device: str) -> dict[str, str]:
     whole = _world(Case(ForwardMode.DECODE, (4,), (1,)), device, None).pool
     ask("a pool of one rank", lambda: TorchMLABackend(replace(runner, dcp_group=None)))
     ask("a group of others", lambda: TorchMLABackend(replace(runner, dcp_group=_others(group))))
+    coordinator: Any = SimpleNamespace(device_group=group)
+    ask("nothing wrong", lambda: TorchMLABackend(replace(runner, dcp_group=coordinator)))
     settings = EngineSettings(dcp_comm_backend="ring")
     ask("another exchange", lambda: TorchMLABackend(replace(runner, server_args=settings)))
     ask("a whole pool", lambda: TorchMLABackend(replace(runner, token_to_kv_pool=whole)))

@@ -115,8 +115,8 @@ def test_packing_and_merging_equal_torch(heads: int, parts: int, dtype: torch.dt
     bits = pack_state(out.cuda(), lse.cuda(), parts).cpu().view(torch.int32)
     assert torch.equal(bits, packed.view(torch.int32))
     shape = (5, heads // parts, 512)
-    outs, lses = unpack_states(packed, *shape, dtype)
-    gpu_outs, gpu_lses = unpack_states(packed.cuda(), *shape, dtype)
+    outs, lses = unpack_states(packed, shape, dtype)
+    gpu_outs, gpu_lses = unpack_states(packed.cuda(), shape, dtype)
     own = torch.randn(shape, generator=generator).to(dtype), torch.randn(shape[:2])
     for state in (None, own):
         gpu_state = None if state is None else (state[0].cuda(), state[1].cuda())
