@@ -108,12 +108,12 @@ class HeadExchange:
         ``own``, ``([T, H, D], [T, H])``, is this rank's heads over keys that no rank counted. Sums
         are formed in float32 and rounded once.
         """
-        exchange = {
-            "a2a": self._by_all_to_all,
-            "ag": self._by_all_gather,
-            "ag_rs": self._by_reduce_scatter,
-        }
-        outs, lses = exchange[self.comm_backend](partial)
+        if self.comm_backend == "a2a":
+            outs, lses = self._by_all_to_all(partial)
+        elif self.comm_backend == "ag":
+            outs, lses = self._by_all_gather(partial)
+        else:
+            outs, lses = self._by_reduce_scatter(partial)
         return merge_states(outs, lses, own, partial.out.dtype)
 
     def _by_all_to_all(self, partial: PartialState) -> State:

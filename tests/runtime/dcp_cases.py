@@ -110,7 +110,9 @@ def replayed(group: ProcessGroup, device: str, case: Case, lengths: list[list[in
         page_size=case.page_size,
         pages=max(sum(prefix) for prefix in lengths) // case.page_size + 3 * len(case.new),
         device=device,
-        settings=EngineSettings(speculative_num_draft_tokens=queries),
+        settings=EngineSettings(
+            speculative_num_draft_tokens=queries, dcp_comm_backend=case.comm_backend
+        ),
         group=group,
     )
     backend = create_backend(case.backend, world.runner)

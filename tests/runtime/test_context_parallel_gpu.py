@@ -11,6 +11,7 @@ import torch
 
 from mla_runtime import AttentionForm, ForwardMode, MlaKvPool, MlaModelConfig
 from mla_runtime.dense_reference import relative_error
+from mla_runtime.head_exchange import COMM_BACKENDS
 from mla_runtime.kernels.partial_states import merge_states, pack_state, unpack_states
 from mla_runtime.kv_shard import KvShard
 from tests.runtime.dcp_cases import Case, Errors, compare, replayed
@@ -82,6 +83,7 @@ def test_every_mode(ranks: Ranks, name: str) -> None:
         assert errors.one_rank <= 1e-2
 
 
+@pytest.mark.parametrize("comm_backend", COMM_BACKENDS)
 @pytest.mark.parametrize(
     ("mode", "queries"),
     [
@@ -92,11 +94,13 @@ def test_every_mode(ranks: Ranks, name: str) -> None:
     ids=["decode", "verify", "draft extend"],
 )
 def test_captured_and_replayed_over_changing_lengths(
-    ranks: Ranks, mode: ForwardMode, queries: int
+    ranks: Ranks, mode: ForwardMode, queries: int, comm_backend: str
 ) -> None:
     """In one CUDA graph with the collectives under NCCL; gloo's steps are called."""
     first = 0 if mode is ForwardMode.DECODE else 1
-    case = replace(CASE, mode=mode, prefix=(first,) * 3, new=(queries,) * 3)
+    case = replace(
+        CASE, mode=mode, prefix=(first,) * 3, new=(queries,) * 3, comm_backend=comm_backend
+    )
     lengths = [[5, 64, 300], [1500, 0, 63], [0, 0, 0], [9, 1, 9]]
     for errors in ranks.run(replayed, case, lengths):
         assert len(errors) == len(lengths)
