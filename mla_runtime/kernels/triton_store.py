@@ -58,6 +58,7 @@ def store_rows(
     ``buffer`` is ``[rows, 1, rank + rope]`` of any float dtype but fp8; of all slots those that
     ``shard`` holds are written, each in its row.
     """
+    latent, rope = (x if x.stride(-1) == 1 else x.contiguous() for x in (latent, rope))
     _store[(slots.shape[0],)](
         buffer,
         slots,

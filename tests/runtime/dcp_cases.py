@@ -15,6 +15,7 @@ import torch.distributed as dist
 from mla_runtime import (
     AttentionForm,
     EngineSettings,
+    FlashInferMLAAttnBackend,
     ForwardMode,
     GraphRecorder,
     HookRefusedError,
@@ -27,6 +28,7 @@ from mla_runtime.dense_reference import relative_error
 from mla_runtime.engine.engine import TinyEngine
 from mla_runtime.engine.generate import generate
 from mla_runtime.engine.phases import phase_reports
+from tests.runtime.test_adapters import planned
 from tests.runtime.world import SMALL, Pass, World
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Case:
     comm_backend: str = "a2a"
     config: MlaModelConfig = field(default=SMALL)
     backend: str = "torch"
+    """A name of ``create_backend``, or a FlashInfer release whose stand-in runs on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,12 @@ def _world(
     )
 
 
+def _backend(case: Case, world: World) -> FlashInferMLAAttnBackend:
+    if case.backend[0].isdigit():
+        return FlashInferMLAAttnBackend(world.runner, kernels=planned(case.backend)[0])
+    return create_backend(case.backend, world.runner)
+
+
 def replayed(group: ProcessGroup, device: str, case: Case, lengths: list[list[int]]) -> list[float]:
     """Errors against float64 of replays over ``lengths``, after a capture with the shortest.
 
@@ -115,7 +124,7 @@ def replayed(group: ProcessGroup, device: str, case: Case, lengths: list[list[in
         ),
         group=group,
     )
-    backend = create_backend(case.backend, world.runner)
+    backend = _backend(case, world)
     backend.init_cuda_graph_state(len(case.new), sum(case.new))
     recorder = GraphRecorder(backend)
     first = world.pass_of(case.mode, list(case.prefix), list(case.new))
@@ -259,8 +268,7 @@ def compare(
     sharded = _world(case, device, group, tp).pass_of(case.mode, prefix, new)
     whole = _world(case, device, None).pass_of(case.mode, prefix, new)
     outs = [
-        p.run(create_backend(case.backend, p.world.runner), case.form, capacity=case.capacity)
-        for p in (sharded, whole)
+        p.run(_backend(case, p.world), case.form, capacity=case.capacity) for p in (sharded, whole)
     ]
     own = sharded.world.own
     fp8 = case.kv_dtype is not None

@@ -25,6 +25,7 @@ from tests.runtime.dcp_cases import (
     replayed,
 )
 from tests.runtime.ranks import RankFailedError, Ranks
+from tests.runtime.test_adapters import TWELVE
 from tests.runtime.world import FP8, TOLERANCE, with_heads
 
 
@@ -71,6 +72,21 @@ def test_16_bit(ranks: Ranks, mode: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_fp8_cache(ranks: Ranks, mode: str) -> None:
     assert worst(ranks, replace(MODES[mode], dtype=torch.bfloat16, kv_dtype=FP8)) <= 1e-2
+
+
+@pytest.mark.parametrize("release", ["0.6.18.post1", "0.7.4"])
+@pytest.mark.parametrize("comm_backend", COMM_BACKENDS)
+def test_over_the_flashinfer_adapter(ranks: Ranks, comm_backend: str, release: str) -> None:
+    """Its stand-in counts in base 2 unless told otherwise; 12 heads are padded where causal."""
+    for mode in ("decode", "verify", "draft extend", "extend, absorbed"):
+        case = replace(
+            MODES[mode],
+            config=TWELVE,
+            backend=release,
+            dtype=torch.bfloat16,
+            comm_backend=comm_backend,
+        )
+        assert worst(ranks, case) <= 1e-2
 
 
 CAPTURED = {
