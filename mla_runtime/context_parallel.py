@@ -1,24 +1,26 @@
-"""Decode context parallel: whose cache it is, and the tokens that no cache is asked for."""
+"""Decode context parallel: whose cache it is, and what a layer does beside its one kernel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from mla_runtime.kv_shard import KvShard
-from mla_runtime.layer_inputs import pass_rows, pool_scale
+from mla_runtime.layer_inputs import latent_query, pass_rows, pool_scale
 from mla_runtime.pool import stored_rows
 from mla_runtime.settings import attention_tp_size
 
 if TYPE_CHECKING:
-    import torch
     from torch.distributed import ProcessGroup
 
+    from mla_runtime.head_exchange import GatheredHeads, HeadExchange
     from mla_runtime.kernels.partial_states import State
     from mla_runtime.kernels.protocol import PagedMla
     from mla_runtime.protocols import KvPoolLike, LayerLike, ModelRunnerLike
     from mla_runtime.settings import MlaShape
 
-__all__ = ["dcp_group_of", "own_state"]
+__all__ = ["dcp_group_of", "gather_heads", "own_state"]
 
 
 def dcp_group_of(runner: ModelRunnerLike) -> ProcessGroup | None:
@@ -52,24 +54,44 @@ def dcp_group_of(runner: ModelRunnerLike) -> ProcessGroup | None:
     return group if shard.world > 1 else None
 
 
+def gather_heads(
+    exchange: HeadExchange | None,
+    q: torch.Tensor,
+    q_rope: torch.Tensor | None,
+    layer: LayerLike,
+    shape: MlaShape,
+) -> GatheredHeads | None:
+    """The absorbed queries of all ranks, on their way; None where the cache is whole."""
+    if exchange is None or q.shape[0] == 0:
+        return None
+    parts = latent_query(q, q_rope, layer, shape)
+    if q_rope is None:  # in one piece already
+        query = q.view(q.shape[0], -1, shape.kv_cache_dim).contiguous()
+    else:
+        query = torch.cat(parts, dim=-1)
+    return exchange.gather_heads(query, shape.kv_lora_rank)
+
+
 def own_state(
-    kernel: PagedMla,
-    query: tuple[torch.Tensor, torch.Tensor],
+    kernel: PagedMla | None,
+    q: torch.Tensor,
+    q_rope: torch.Tensor | None,
     k: torch.Tensor | None,
     k_rope: torch.Tensor | None,
     layer: LayerLike,
     pool: KvPoolLike,
     shape: MlaShape,
-) -> State:
+) -> State | None:
     """This rank's heads over the pass's own tokens, ``([T, H, kv_lora_rank], [T, H])``.
 
-    ``kernel`` is planned causally over the rows of ``k`` in their order, and ``query`` is
-    ``(q_nope[T, H, kv_lora_rank], q_pe[T, H, rope])``. The rows are rounded as the cache rounds
-    them, so that a pass sees what later ones will.
+    ``kernel`` is planned causally over the rows of ``k`` in their order, None where the cache is
+    whole. The rows are rounded as the cache rounds them, so that a pass sees what later ones will.
 
     Raises:
         ValueError: no ``k``.
     """
+    if kernel is None:
+        return None
     if k is None:
         raise ValueError(
             f"layer {layer.layer_id}: k is None; over a cache that is sharded by decode context "
@@ -77,6 +99,7 @@ def own_state(
         )
     scale = pool_scale(pool, layer)
     latent, rope = (stored_rows(r, shape.kv_dtype, scale) for r in pass_rows(k, k_rope, shape))
+    query = latent_query(q, q_rope, layer, shape)
     out, lse = kernel.run(*query, latent, rope, kv_scale=scale)
     assert lse is not None
     return out, lse

@@ -13,7 +13,7 @@ from mla_runtime.base import AttentionBackend
 from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.captured_prefill import in_captured_prefill
 from mla_runtime.chunk_runner import FlashInferMhaChunkKVRunner, run_ragged
-from mla_runtime.context_parallel import dcp_group_of, own_state
+from mla_runtime.context_parallel import dcp_group_of, gather_heads, own_state
 from mla_runtime.errors import HookRefusedError, refusal
 from mla_runtime.head_exchange import HeadExchange
 from mla_runtime.indices_updater import (
@@ -178,10 +178,11 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             if phase is Phase.TARGET_VERIFY
             else self.prefill_wrapper_paged
         )
-        new_tokens = (
-            None if use_ragged or self.exchange is None else self.prefill_wrapper_new_tokens
-        )
-        self._plan_prefill(forward_batch, lengths, wrapper, use_ragged, None, new_tokens)
+        self._plan_prefill(forward_batch, lengths, wrapper, use_ragged)
+        new_tokens = None
+        if self.exchange is not None and not use_ragged:
+            new_tokens = self.prefill_wrapper_new_tokens
+            self.indices_updater_prefill.update_new_tokens(new_tokens, lengths)
         self.forward_metadata = PrefillMetadata(
             wrapper, use_ragged, forward_batch.batch_size, new_tokens
         )
@@ -256,13 +257,16 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             self.forward_metadata = DecodeMetadata(wrapper, batch_size)
         else:
             new_tokens = self._captured_new_tokens(phase, lengths, in_capture)
-            self._plan_prefill(forward_batch, lengths, wrapper, False, kv_indices, new_tokens)
+            self._plan_prefill(forward_batch, lengths, wrapper, False, kv_indices)
             self.forward_metadata = PrefillMetadata(wrapper, False, batch_size, new_tokens)
 
     def _captured_new_tokens(
         self, phase: Phase, lengths: BatchLengths, in_capture: bool
     ) -> PagedMla | None:
-        """The graph's planner of the pass's own tokens; None where the cache is whole."""
+        """The graph's planner of the pass's own tokens; None where the cache is whole.
+
+        It is planned once: their number does not change between replays.
+        """
         if self.exchange is None:
             return None
         batch_size, total = lengths.q_cpu.shape[0], int(lengths.q_cpu.sum())
@@ -274,7 +278,9 @@ class FlashInferMLAAttnBackend(AttentionBackend):
                 kv_indices=torch.zeros(total, dtype=torch.int32, device=self.device),
                 kv_len=torch.zeros(batch_size, dtype=torch.int32, device=self.device),
             )
-            return self.kernels.paged_mla(self.device, buffers)
+            made = self.kernels.paged_mla(self.device, buffers)
+            self.indices_updater_prefill.update_new_tokens(made, lengths)
+            return made
 
         return self.captured_new_tokens.find(self, phase, batch_size, in_capture, make)
 
@@ -343,18 +349,10 @@ class FlashInferMLAAttnBackend(AttentionBackend):
                 layer,
                 return_lse=bool(forward_batch.mha_return_lse),
             )
-        heads = self._gather_heads(q, q_rope, layer)
-        own = None
-        if metadata.new_tokens is not None:
-            own = own_state(
-                metadata.new_tokens,
-                latent_query(q, q_rope, layer, self.shape),
-                k,
-                k_rope,
-                layer,
-                self.token_to_kv_pool,
-                self.shape,
-            )
+        heads = gather_heads(self.exchange, q, q_rope, layer, self.shape)
+        own = own_state(
+            metadata.new_tokens, q, q_rope, k, k_rope, layer, self.token_to_kv_pool, self.shape
+        )
         return self._run_paged(metadata.prefill_wrapper, q, q_rope, layer, heads, own)
 
     def forward_decode(
@@ -369,7 +367,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         k_rope: torch.Tensor | None = None,
     ) -> Output:
         """Absorbed attention of one token per request; returns ``[B, H * kv_lora_rank]``."""
-        heads = self._gather_heads(q, q_rope, layer)
+        heads = gather_heads(self.exchange, q, q_rope, layer, self.shape)
         if save_kv_cache:
             write_kv(self.token_to_kv_pool, layer, forward_batch, self.shape, k, k_rope)
         if q.shape[0] == 0:
@@ -378,19 +376,6 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         if not isinstance(metadata, DecodeMetadata):
             raise self._unplanned(forward_batch, "forward_decode")
         return self._run_paged(metadata.decode_wrapper, q, q_rope, layer, heads)
-
-    def _gather_heads(
-        self, q: torch.Tensor, q_rope: torch.Tensor | None, layer: LayerLike
-    ) -> GatheredHeads | None:
-        """The queries of all ranks, on their way; None where the cache is whole."""
-        if self.exchange is None or q.shape[0] == 0:
-            return None
-        parts = latent_query(q, q_rope, layer, self.shape)
-        if q_rope is None:  # in one piece already
-            query = q.view(q.shape[0], -1, self.shape.kv_cache_dim).contiguous()
-        else:
-            query = torch.cat(parts, dim=-1)
-        return self.exchange.gather_heads(query, self.shape.kv_lora_rank)
 
     def _run_paged(
         self,
@@ -482,7 +467,6 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         wrapper: PagedMla,
         use_ragged: bool,
         kv_indices_buf: torch.Tensor | None = None,
-        new_tokens: PagedMla | None = None,
     ) -> None:
         self.indices_updater_prefill.update(
             forward_batch.req_pool_indices,
@@ -493,7 +477,6 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             wrapper,
             use_ragged,
             kv_indices_buf,
-            new_tokens,
         )
 
     def _refuse_prefill_if_skipped(self, phase: Phase, hook: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +12,7 @@ from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
 if TYPE_CHECKING:
     from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
     from mla_runtime.kernels.protocol import PagedMla
+    from mla_runtime.lengths import BatchLengths
     from mla_runtime.protocols import ModelRunnerLike
 
 __all__ = ["FlashInferMLAIndicesUpdaterDecode", "FlashInferMLAIndicesUpdaterPrefill"]
@@ -102,13 +102,12 @@ class FlashInferMLAIndicesUpdaterPrefill:
         prefill_wrapper_paged: PagedMla,
         use_ragged: bool,
         kv_indices_buf: torch.Tensor | None = None,
-        new_tokens: PagedMla | None = None,
     ) -> None:
         """Plan queries ``prefix_lens[i] .. seq_lens[i]`` of each request; all lengths are ``[B]``.
 
         ``use_ragged`` plans the ragged kernel and needs every prefix to be 0; else the paged one.
-        Over a sharded cache the paged one counts the tokens before the pass alone, and the pass's
-        own rows, in the order of the queries, are planned for ``new_tokens``.
+        Over a sharded cache the paged one has all heads of the group and, of the tokens before the
+        pass alone, those that this rank holds; the pass's own are for ``update_new_tokens``.
         """
         qo_indptr = indptr_of(seq_lens - prefix_lens, out=self.qo_indptr)
         qo_indptr_cpu = indptr_of(seq_lens_cpu - prefix_lens_cpu)
@@ -131,10 +130,9 @@ class FlashInferMLAIndicesUpdaterPrefill:
             )
             return
         shard = self.shard
-        before, before_cpu = (
-            (seq_lens, seq_lens_cpu) if new_tokens is None else (prefix_lens, prefix_lens_cpu)
-        )
-        kv_len, kv_len_cpu = shard.lens(before), shard.lens(before_cpu)
+        sharded = shard.world > 1
+        kv_len = shard.lens(prefix_lens if sharded else seq_lens)
+        kv_len_cpu = shard.lens(prefix_lens_cpu if sharded else seq_lens_cpu)
         kv_indptr = indptr_of(kv_len, out=self.kv_indptr)
         kv_indptr_cpu = indptr_of(kv_len_cpu)
         slots = gather_slots(
@@ -144,38 +142,51 @@ class FlashInferMLAIndicesUpdaterPrefill:
             int(kv_indptr_cpu[-1]),
             out=kv_indices_buf,
         )
-        cached = PagedPlan(
-            qo_indptr=qo_indptr,
-            kv_indptr=kv_indptr,
-            kv_indices=shard.rows_(slots),
-            kv_len=kv_len.to(torch.int32),
-            num_heads=shape.num_heads * shard.world,
-            head_dim_ckv=shape.kv_lora_rank,
-            head_dim_kpe=shape.qk_rope_head_dim,
-            page_size=1,
-            causal=new_tokens is None,
-            sm_scale=shape.scaling,
-            q_dtype=shape.q_dtype,
-            kv_dtype=shape.kv_dtype,
-            return_lse=new_tokens is not None,
-            qo_indptr_cpu=qo_indptr_cpu,
-            kv_indptr_cpu=kv_indptr_cpu,
-            kv_len_cpu=kv_len_cpu.to(torch.int32),
+        prefill_wrapper_paged.plan(
+            PagedPlan(
+                qo_indptr=qo_indptr,
+                kv_indptr=kv_indptr,
+                kv_indices=shard.rows_(slots),
+                kv_len=kv_len.to(torch.int32),
+                num_heads=shape.num_heads * shard.world,
+                head_dim_ckv=shape.kv_lora_rank,
+                head_dim_kpe=shape.qk_rope_head_dim,
+                page_size=1,
+                causal=not sharded,
+                sm_scale=shape.scaling,
+                q_dtype=shape.q_dtype,
+                kv_dtype=shape.kv_dtype,
+                return_lse=sharded,
+                qo_indptr_cpu=qo_indptr_cpu,
+                kv_indptr_cpu=kv_indptr_cpu,
+                kv_len_cpu=kv_len_cpu.to(torch.int32),
+            )
         )
-        prefill_wrapper_paged.plan(cached)
-        if new_tokens is None:
-            return
-        counts, counts_cpu = seq_lens - prefix_lens, seq_lens_cpu - prefix_lens_cpu
-        total = int(qo_indptr_cpu[-1])
+
+    def update_new_tokens(self, new_tokens: PagedMla, lengths: BatchLengths) -> None:
+        """Plan the pass's own tokens, as a cache of their rows in the order of the queries."""
+        shape = self.shape
+        counts, counts_cpu = lengths.kv - lengths.prefix, lengths.q_cpu
+        indptr, indptr_cpu = indptr_of(counts), indptr_of(counts_cpu)
         new_tokens.plan(
-            replace(
-                cached,
-                kv_indptr=qo_indptr,
-                kv_indices=torch.arange(total, dtype=torch.int32, device=qo_indptr.device),
+            PagedPlan(
+                qo_indptr=indptr,
+                kv_indptr=indptr,
+                kv_indices=torch.arange(
+                    int(indptr_cpu[-1]), dtype=torch.int32, device=indptr.device
+                ),
                 kv_len=counts.to(torch.int32),
                 num_heads=shape.num_heads,
+                head_dim_ckv=shape.kv_lora_rank,
+                head_dim_kpe=shape.qk_rope_head_dim,
+                page_size=1,
                 causal=True,
-                kv_indptr_cpu=qo_indptr_cpu,
+                sm_scale=shape.scaling,
+                q_dtype=shape.q_dtype,
+                kv_dtype=shape.kv_dtype,
+                return_lse=True,
+                qo_indptr_cpu=indptr_cpu,
+                kv_indptr_cpu=indptr_cpu,
                 kv_len_cpu=counts_cpu.to(torch.int32),
             )
         )
