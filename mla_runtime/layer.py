@@ -126,7 +126,9 @@ class MlaAttention(nn.Module):
         values = self.core.attend(
             form, backend, forward_batch, self.heads(), q_nope[:, own], q_pe[:, own], latent, k_pe
         )
+        if self.tp_group is None:
+            whole: torch.Tensor = self.o_proj(values.flatten(1))
+            return whole
         width = self.config.v_head_dim
         columns = self.o_proj.weight[:, own.start * width : own.stop * width]
-        projected = nn.functional.linear(values.flatten(1), columns)
-        return projected if self.tp_group is None else sum_over_all(projected, self.tp_group)
+        return sum_over_all(nn.functional.linear(values.flatten(1), columns), self.tp_group)
