@@ -49,6 +49,7 @@ from mla_runtime.phase import ForwardMode
 from mla_runtime.pool import MlaKvPool, ReqToTokenPool, SlotAllocator
 from mla_runtime.runner import AttentionLayer, MlaModelConfig, ModelRunner
 from mla_runtime.settings import EngineSettings
+from mla_runtime.sharded_pool import ShardedMlaKvPool
 from mla_runtime.tokenspeed_mla import TokenspeedMLABackend
 from mla_runtime.torch_mla import TorchMLABackend
 from mla_runtime.trtllm_mla import TRTLLMMLABackend
@@ -89,6 +90,7 @@ __all__ = [
     "ModelRunner",
     "ReboundTensorError",
     "ReqToTokenPool",
+    "ShardedMlaKvPool",
     "SlotAllocator",
     "TRTLLMMLABackend",
     "TRTLLMMLAMultiStepDraftBackend",

@@ -13,13 +13,16 @@ from mla_runtime.base import AttentionBackend
 from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.captured_prefill import in_captured_prefill
 from mla_runtime.chunk_runner import FlashInferMhaChunkKVRunner, run_ragged
+from mla_runtime.context_parallel import dcp_group_of, gather_heads, own_state
 from mla_runtime.errors import HookRefusedError, refusal
+from mla_runtime.head_exchange import HeadExchange
 from mla_runtime.indices_updater import (
     FlashInferMLAIndicesUpdaterDecode,
     FlashInferMLAIndicesUpdaterPrefill,
 )
 from mla_runtime.kernels.protocol import GraphBuffers
 from mla_runtime.kernels.select import planned_kernels
+from mla_runtime.kv_shard import KvShard
 from mla_runtime.layer_inputs import (
     check_layer,
     expanded_heads,
@@ -33,6 +36,8 @@ from mla_runtime.settings import EngineSettings, MlaShape
 
 if TYPE_CHECKING:
     from mla_runtime.base import Output
+    from mla_runtime.head_exchange import GatheredHeads
+    from mla_runtime.kernels.partial_states import State
     from mla_runtime.kernels.protocol import PagedMla, PlannedKernels
     from mla_runtime.protocols import (
         ForwardBatchLike,
@@ -60,6 +65,8 @@ class PrefillMetadata:
     prefill_wrapper: PagedMla
     use_ragged: bool
     batch_size: int
+    new_tokens: PagedMla | None = None
+    """Plans the pass's own tokens where the cache is sharded, and ``prefill_wrapper`` the rest."""
 
 
 class FlashInferMLAAttnBackend(AttentionBackend):
@@ -103,6 +110,11 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         self.q_data_type = self.shape.q_dtype
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.token_to_kv_pool = model_runner.token_to_kv_pool
+        group = dcp_group_of(model_runner)
+        self.shard = KvShard.of(group)
+        self.exchange = (
+            None if group is None else HeadExchange(group, self.settings.dcp_comm_backend)
+        )
         self.kernels = planned_kernels(self.device) if kernels is None else kernels
 
         max_bs = model_runner.req_to_token_pool.size
@@ -117,12 +129,14 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         self.prefill_wrapper_paged = self.kernels.paged_mla(self.device)
         self.prefill_wrapper_verify = self.kernels.paged_mla(self.device)
         self.prefill_wrapper_ragged = self.kernels.ragged(self.device)
+        self.prefill_wrapper_new_tokens = self.kernels.paged_mla(self.device)
         self.indices_updater_decode = FlashInferMLAIndicesUpdaterDecode(model_runner, self)
         self.indices_updater_prefill = FlashInferMLAIndicesUpdaterPrefill(model_runner, self)
         self.mha_chunk_kv_cache = FlashInferMhaChunkKVRunner(model_runner, self)
 
         self.forward_metadata: DecodeMetadata | PrefillMetadata | None = None
         self.captured_planners: CapturedGraphs[PagedMla] = CapturedGraphs()
+        self.captured_new_tokens: CapturedGraphs[PagedMla] = CapturedGraphs()
         self.cuda_graph_kv_indices: torch.Tensor | None = None
         self.cuda_graph_buffers: GraphBuffers | None = None
 
@@ -165,7 +179,13 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             else self.prefill_wrapper_paged
         )
         self._plan_prefill(forward_batch, lengths, wrapper, use_ragged)
-        self.forward_metadata = PrefillMetadata(wrapper, use_ragged, forward_batch.batch_size)
+        new_tokens = None
+        if self.exchange is not None and not use_ragged:
+            new_tokens = self.prefill_wrapper_new_tokens
+            self.indices_updater_prefill.update_new_tokens(new_tokens, lengths)
+        self.forward_metadata = PrefillMetadata(
+            wrapper, use_ragged, forward_batch.batch_size, new_tokens
+        )
 
     def init_cuda_graph_state(
         self, max_bs: int, max_num_tokens: int, kv_indices_buf: torch.Tensor | None = None
@@ -175,6 +195,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         ``kv_indices_buf``, int32, replaces the buffer of ``max_bs * max_context_len`` indices.
         """
         self.captured_planners.reserve(max_bs)
+        self.captured_new_tokens.reserve(max_bs)
         self.cuda_graph_kv_indices = kv_indices_buf
         self.cuda_graph_buffers = None
 
@@ -184,7 +205,9 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             max_bs = self.captured_planners.max_bs
             if self.cuda_graph_kv_indices is None:
                 self.cuda_graph_kv_indices = torch.zeros(
-                    max_bs * self.max_context_len, dtype=torch.int32, device=self.device
+                    max_bs * self.shard.lens(self.max_context_len),
+                    dtype=torch.int32,
+                    device=self.device,
                 )
             self.cuda_graph_buffers = GraphBuffers(
                 qo_indptr=torch.arange(max_bs + 1, dtype=torch.int32, device=self.device),
@@ -233,8 +256,33 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             self._plan_decode(forward_batch, lengths, wrapper, kv_indices)
             self.forward_metadata = DecodeMetadata(wrapper, batch_size)
         else:
+            new_tokens = self._captured_new_tokens(phase, lengths, in_capture)
             self._plan_prefill(forward_batch, lengths, wrapper, False, kv_indices)
-            self.forward_metadata = PrefillMetadata(wrapper, False, batch_size)
+            self.forward_metadata = PrefillMetadata(wrapper, False, batch_size, new_tokens)
+
+    def _captured_new_tokens(
+        self, phase: Phase, lengths: BatchLengths, in_capture: bool
+    ) -> PagedMla | None:
+        """The graph's planner of the pass's own tokens; None where the cache is whole.
+
+        It is planned once: their number does not change between replays.
+        """
+        if self.exchange is None:
+            return None
+        batch_size, total = lengths.q_cpu.shape[0], int(lengths.q_cpu.sum())
+
+        def make() -> PagedMla:
+            buffers = GraphBuffers(
+                qo_indptr=self._indptr(batch_size),
+                kv_indptr=self._indptr(batch_size),
+                kv_indices=torch.zeros(total, dtype=torch.int32, device=self.device),
+                kv_len=torch.zeros(batch_size, dtype=torch.int32, device=self.device),
+            )
+            made = self.kernels.paged_mla(self.device, buffers)
+            self.indices_updater_prefill.update_new_tokens(made, lengths)
+            return made
+
+        return self.captured_new_tokens.find(self, phase, batch_size, in_capture, make)
 
     def _graph_planner(self, batch_size: int) -> PagedMla:
         shared = self._graph_buffers()
@@ -301,7 +349,11 @@ class FlashInferMLAAttnBackend(AttentionBackend):
                 layer,
                 return_lse=bool(forward_batch.mha_return_lse),
             )
-        return self._run_paged(metadata.prefill_wrapper, q, q_rope, layer)
+        heads = gather_heads(self.exchange, q, q_rope, layer, self.shape)
+        own = own_state(
+            metadata.new_tokens, q, q_rope, k, k_rope, layer, self.token_to_kv_pool, self.shape
+        )
+        return self._run_paged(metadata.prefill_wrapper, q, q_rope, layer, heads, own)
 
     def forward_decode(
         self,
@@ -315,6 +367,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         k_rope: torch.Tensor | None = None,
     ) -> Output:
         """Absorbed attention of one token per request; returns ``[B, H * kv_lora_rank]``."""
+        heads = gather_heads(self.exchange, q, q_rope, layer, self.shape)
         if save_kv_cache:
             write_kv(self.token_to_kv_pool, layer, forward_batch, self.shape, k, k_rope)
         if q.shape[0] == 0:
@@ -322,13 +375,20 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         metadata = self._metadata(forward_batch, "forward_decode")
         if not isinstance(metadata, DecodeMetadata):
             raise self._unplanned(forward_batch, "forward_decode")
-        return self._run_paged(metadata.decode_wrapper, q, q_rope, layer)
+        return self._run_paged(metadata.decode_wrapper, q, q_rope, layer, heads)
 
     def _run_paged(
-        self, wrapper: PagedMla, q: torch.Tensor, q_rope: torch.Tensor | None, layer: LayerLike
+        self,
+        wrapper: PagedMla,
+        q: torch.Tensor,
+        q_rope: torch.Tensor | None,
+        layer: LayerLike,
+        heads: GatheredHeads | None,
+        own: State | None = None,
     ) -> torch.Tensor:
         check_layer(layer, self.shape)
-        q_nope, q_pe = latent_query(q, q_rope, layer, self.shape)
+        q_nope, q_pe = latent_query(q, q_rope, layer, self.shape) if heads is None else heads.wait()
+        partial = None if self.exchange is None else self.exchange.partial(q_nope)
         rows = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
         out, _ = wrapper.run(
             q_nope,
@@ -336,7 +396,10 @@ class FlashInferMLAAttnBackend(AttentionBackend):
             rows[..., : self.shape.kv_lora_rank],
             rows[..., self.shape.kv_lora_rank :],
             kv_scale=pool_scale(self.token_to_kv_pool, layer),
+            into=None if partial is None else (partial.out, partial.lse),
         )
+        if self.exchange is not None and partial is not None:
+            out = self.exchange.combine(partial, own)
         return out.view(-1, layer.tp_q_head_num * layer.v_head_dim)
 
     def _metadata(

@@ -12,6 +12,7 @@ from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
 if TYPE_CHECKING:
     from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
     from mla_runtime.kernels.protocol import PagedMla
+    from mla_runtime.lengths import BatchLengths
     from mla_runtime.protocols import ModelRunnerLike
 
 __all__ = ["FlashInferMLAIndicesUpdaterDecode", "FlashInferMLAIndicesUpdaterPrefill"]
@@ -24,6 +25,7 @@ class FlashInferMLAIndicesUpdaterDecode:
         self, model_runner: ModelRunnerLike, attn_backend: FlashInferMLAAttnBackend
     ) -> None:
         self.shape = attn_backend.shape
+        self.shard = attn_backend.shard
         self.kv_indptr = attn_backend.kv_indptr
         self.q_indptr = attn_backend.q_indptr_decode
         self.q_indptr_cpu = torch.arange(self.q_indptr.shape[0], dtype=torch.int32)
@@ -40,15 +42,18 @@ class FlashInferMLAIndicesUpdaterDecode:
         """Plan ``decode_wrapper``; ``kv_indptr`` and ``kv_indices_buf`` change in place.
 
         ``req_pool_indices``, ``seq_lens``, ``seq_lens_cpu`` are ``[B]``. A graph's plan passes the
-        graph's ``kv_indices_buf``; its ``kv_indptr`` is copied into the graph's own buffer.
+        graph's ``kv_indices_buf``; its ``kv_indptr`` is copied into the graph's own buffer. Over a
+        sharded cache the plan has all heads of the group and the tokens that this rank holds.
         """
         batch = req_pool_indices.shape[0]
-        kv_indptr = indptr_of(seq_lens, out=self.kv_indptr)
-        kv_indptr_cpu = indptr_of(seq_lens_cpu)
-        kv_indices = gather_slots(
-            self.req_to_token,
+        shard = self.shard
+        kv_len, kv_len_cpu = shard.lens(seq_lens), shard.lens(seq_lens_cpu)
+        kv_indptr = indptr_of(kv_len, out=self.kv_indptr)
+        kv_indptr_cpu = indptr_of(kv_len_cpu)
+        slots = gather_slots(
+            shard.table(self.req_to_token),
             req_pool_indices,
-            seq_lens,
+            kv_len,
             int(kv_indptr_cpu[-1]),
             out=kv_indices_buf,
         )
@@ -56,9 +61,9 @@ class FlashInferMLAIndicesUpdaterDecode:
             PagedPlan(
                 qo_indptr=self.q_indptr[: batch + 1],
                 kv_indptr=kv_indptr,
-                kv_indices=kv_indices,
-                kv_len=seq_lens.to(torch.int32),
-                num_heads=self.shape.num_heads,
+                kv_indices=shard.rows_(slots),
+                kv_len=kv_len.to(torch.int32),
+                num_heads=self.shape.num_heads * shard.world,
                 head_dim_ckv=self.shape.kv_lora_rank,
                 head_dim_kpe=self.shape.qk_rope_head_dim,
                 page_size=1,
@@ -66,9 +71,10 @@ class FlashInferMLAIndicesUpdaterDecode:
                 sm_scale=self.shape.scaling,
                 q_dtype=self.shape.q_dtype,
                 kv_dtype=self.shape.kv_dtype,
+                return_lse=shard.world > 1,
                 qo_indptr_cpu=self.q_indptr_cpu[: batch + 1],
                 kv_indptr_cpu=kv_indptr_cpu,
-                kv_len_cpu=seq_lens_cpu.to(torch.int32),
+                kv_len_cpu=kv_len_cpu.to(torch.int32),
             )
         )
 
@@ -80,6 +86,7 @@ class FlashInferMLAIndicesUpdaterPrefill:
         self, model_runner: ModelRunnerLike, attn_backend: FlashInferMLAAttnBackend
     ) -> None:
         self.shape = attn_backend.shape
+        self.shard = attn_backend.shard
         self.kv_indptr = attn_backend.kv_indptr
         self.qo_indptr = attn_backend.qo_indptr
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
@@ -99,6 +106,8 @@ class FlashInferMLAIndicesUpdaterPrefill:
         """Plan queries ``prefix_lens[i] .. seq_lens[i]`` of each request; all lengths are ``[B]``.
 
         ``use_ragged`` plans the ragged kernel and needs every prefix to be 0; else the paged one.
+        Over a sharded cache the paged one has all heads of the group and, of the tokens before the
+        pass alone, those that this rank holds; the pass's own are for ``update_new_tokens``.
         """
         qo_indptr = indptr_of(seq_lens - prefix_lens, out=self.qo_indptr)
         qo_indptr_cpu = indptr_of(seq_lens_cpu - prefix_lens_cpu)
@@ -120,20 +129,53 @@ class FlashInferMLAIndicesUpdaterPrefill:
                 )
             )
             return
-        kv_indptr = indptr_of(seq_lens, out=self.kv_indptr)
-        kv_indptr_cpu = indptr_of(seq_lens_cpu)
+        shard = self.shard
+        sharded = shard.world > 1
+        kv_len = shard.lens(prefix_lens if sharded else seq_lens)
+        kv_len_cpu = shard.lens(prefix_lens_cpu if sharded else seq_lens_cpu)
+        kv_indptr = indptr_of(kv_len, out=self.kv_indptr)
+        kv_indptr_cpu = indptr_of(kv_len_cpu)
+        slots = gather_slots(
+            shard.table(self.req_to_token),
+            req_pool_indices,
+            kv_len,
+            int(kv_indptr_cpu[-1]),
+            out=kv_indices_buf,
+        )
         prefill_wrapper_paged.plan(
             PagedPlan(
                 qo_indptr=qo_indptr,
                 kv_indptr=kv_indptr,
-                kv_indices=gather_slots(
-                    self.req_to_token,
-                    req_pool_indices,
-                    seq_lens,
-                    int(kv_indptr_cpu[-1]),
-                    out=kv_indices_buf,
+                kv_indices=shard.rows_(slots),
+                kv_len=kv_len.to(torch.int32),
+                num_heads=shape.num_heads * shard.world,
+                head_dim_ckv=shape.kv_lora_rank,
+                head_dim_kpe=shape.qk_rope_head_dim,
+                page_size=1,
+                causal=not sharded,
+                sm_scale=shape.scaling,
+                q_dtype=shape.q_dtype,
+                kv_dtype=shape.kv_dtype,
+                return_lse=sharded,
+                qo_indptr_cpu=qo_indptr_cpu,
+                kv_indptr_cpu=kv_indptr_cpu,
+                kv_len_cpu=kv_len_cpu.to(torch.int32),
+            )
+        )
+
+    def update_new_tokens(self, new_tokens: PagedMla, lengths: BatchLengths) -> None:
+        """Plan the pass's own tokens, as a cache of their rows in the order of the queries."""
+        shape = self.shape
+        counts, counts_cpu = lengths.kv - lengths.prefix, lengths.q_cpu
+        indptr, indptr_cpu = indptr_of(counts), indptr_of(counts_cpu)
+        new_tokens.plan(
+            PagedPlan(
+                qo_indptr=indptr,
+                kv_indptr=indptr,
+                kv_indices=torch.arange(
+                    int(indptr_cpu[-1]), dtype=torch.int32, device=indptr.device
                 ),
-                kv_len=seq_lens.to(torch.int32),
+                kv_len=counts.to(torch.int32),
                 num_heads=shape.num_heads,
                 head_dim_ckv=shape.kv_lora_rank,
                 head_dim_kpe=shape.qk_rope_head_dim,
@@ -142,8 +184,9 @@ class FlashInferMLAIndicesUpdaterPrefill:
                 sm_scale=shape.scaling,
                 q_dtype=shape.q_dtype,
                 kv_dtype=shape.kv_dtype,
-                qo_indptr_cpu=qo_indptr_cpu,
-                kv_indptr_cpu=kv_indptr_cpu,
-                kv_len_cpu=seq_lens_cpu.to(torch.int32),
+                return_lse=True,
+                qo_indptr_cpu=indptr_cpu,
+                kv_indptr_cpu=indptr_cpu,
+                kv_len_cpu=counts_cpu.to(torch.int32),
             )
         )

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from mla_runtime.head_exchange import sum_over_all
+from mla_runtime.kv_shard import KvShard
 from mla_runtime.latent_heads import LatentHeads
 from mla_runtime.rope import cos_sin_cache_of, rotate
 
 if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
     from mla_runtime.attention_form import AttentionForm
     from mla_runtime.base import AttentionBackend
     from mla_runtime.batch import ForwardBatch
@@ -37,8 +41,13 @@ class MlaAttention(nn.Module):
         rope_interleave: bool = True,
         dtype: torch.dtype = torch.bfloat16,
         device: torch.device | str = "cpu",
+        tp_group: ProcessGroup | None = None,
     ) -> None:
-        """One layer; without ``q_lora_rank`` the query is projected in one step, as in V2-Lite."""
+        """One layer; without ``q_lora_rank`` the query is projected in one step, as in V2-Lite.
+
+        Over ``tp_group`` the heads are split: every rank keeps and projects with whole weights,
+        attends with its own heads, and all sum what their heads contribute to the output.
+        """
         super().__init__()
 
         def linear(inputs: int, outputs: int) -> nn.Linear:
@@ -51,6 +60,10 @@ class MlaAttention(nn.Module):
         query = heads * (config.qk_nope_head_dim + config.qk_rope_head_dim)
         self.config = config
         self.core = core
+        self.tp_group = tp_group
+        shard = KvShard.of(tp_group)
+        own = config.num_attention_heads // shard.world
+        self.own_heads = slice(shard.rank * own, (shard.rank + 1) * own)
         self.rope_interleave = rope_interleave
         self.q_proj = linear(hidden_size, query) if q_lora_rank is None else None
         self.q_a_proj = None if q_lora_rank is None else linear(hidden_size, q_lora_rank)
@@ -89,9 +102,10 @@ class MlaAttention(nn.Module):
         return q_nope, q_pe, self.kv_a_layernorm(latent), k_pe
 
     def heads(self) -> LatentHeads:
-        """The up-projection, split by head."""
-        config = self.config
-        return LatentHeads(self.kv_b_proj.weight, config.qk_nope_head_dim, config.v_head_dim)
+        """The up-projection of this rank's heads, split by head."""
+        config, weight = self.config, self.kv_b_proj.weight
+        own = weight.view(config.num_attention_heads, -1, config.kv_lora_rank)[self.own_heads]
+        return LatentHeads(own.flatten(0, 1), config.qk_nope_head_dim, config.v_head_dim)
 
     def forward(
         self,
@@ -108,8 +122,13 @@ class MlaAttention(nn.Module):
         if forward_batch.positions is None:
             raise ValueError("the forward batch has no positions; the layer rotates by them")
         q_nope, q_pe, latent, k_pe = self.project(hidden, forward_batch.positions)
+        own = self.own_heads
         values = self.core.attend(
-            form, backend, forward_batch, self.heads(), q_nope, q_pe, latent, k_pe
+            form, backend, forward_batch, self.heads(), q_nope[:, own], q_pe[:, own], latent, k_pe
         )
-        projected: torch.Tensor = self.o_proj(values.flatten(1))
-        return projected
+        if self.tp_group is None:
+            whole: torch.Tensor = self.o_proj(values.flatten(1))
+            return whole
+        width = self.config.v_head_dim
+        columns = self.o_proj.weight[:, own.start * width : own.stop * width]
+        return sum_over_all(nn.functional.linear(values.flatten(1), columns), self.tp_group)

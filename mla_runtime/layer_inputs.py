@@ -14,6 +14,7 @@ __all__ = [
     "check_layer",
     "expanded_heads",
     "latent_query",
+    "pass_rows",
     "pool_scale",
     "to_cache_dtype",
     "write_kv",
@@ -54,6 +55,16 @@ def write_kv(
         k.view(tokens, 1, width),
         k_rope.view(tokens, 1, shape.qk_rope_head_dim),
     )
+
+
+def pass_rows(
+    k: torch.Tensor, k_rope: torch.Tensor | None, shape: MlaShape
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``(latent[T, 1, kv_lora_rank], rope[T, 1, rope])`` of split or combined latent rows."""
+    if k_rope is not None:
+        return k.view(-1, 1, shape.kv_lora_rank), k_rope.view(-1, 1, shape.qk_rope_head_dim)
+    rows = k.view(-1, 1, shape.kv_cache_dim)
+    return rows[..., : shape.kv_lora_rank], rows[..., shape.kv_lora_rank :]
 
 
 def latent_query(

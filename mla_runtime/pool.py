@@ -6,14 +6,24 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mla_runtime.kv_shard import WHOLE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mla_runtime.protocols import LayerLike
 
-__all__ = ["MlaKvPool", "ReqToTokenPool", "SlotAllocator"]
+__all__ = ["MlaKvPool", "ReqToTokenPool", "SlotAllocator", "stored_rows"]
 
 _FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def stored_rows(rows: torch.Tensor, dtype: torch.dtype, scale: float) -> torch.Tensor:
+    """Rows as a cache of ``dtype`` stores them: fp8 ``rows / scale``, saturated, else a cast."""
+    if dtype not in _FP8_DTYPES or rows.dtype == dtype:
+        return rows.to(dtype)
+    limit = torch.finfo(dtype).max
+    return (rows.to(torch.float32) / scale).clamp_(-limit, limit).to(dtype)
 
 
 class MlaKvPool:
@@ -24,6 +34,9 @@ class MlaKvPool:
     Layout per SGLang's ``MLATokenToKVPool`` (0.5.23, ``mem_cache/memory_pool.py``), which stores a
     plain cast.
     """
+
+    shard = WHOLE
+    """Which slots are written here, and in which rows."""
 
     def __init__(
         self,
@@ -68,15 +81,19 @@ class MlaKvPool:
         return self.kv_scales[layer_id]
 
     def set_kv_buffer(
-        self, layer: LayerLike, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
+        self,
+        layer: LayerLike,
+        loc: torch.Tensor,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor,
     ) -> None:
         """Write combined rows ``cache_k[n, 1, kv_lora_rank + rope]`` at slots ``loc[n]``.
 
         ``cache_v`` is the latent part of the same rows and is not stored twice.
         """
         rows = cache_k.reshape(-1, 1, self.kv_lora_rank + self.qk_rope_head_dim)
-        self._check_loc(loc, rows)
-        self.kv_buffer[layer.layer_id][loc] = self._encode(rows, layer.layer_id)
+        rank = self.kv_lora_rank
+        self.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:])
 
     def set_mla_kv_buffer(
         self,
@@ -91,8 +108,14 @@ class MlaKvPool:
         self._check_loc(loc, nope)
         self._check_loc(loc, rope)
         buffer = self.kv_buffer[layer.layer_id]
-        buffer[:, :, : self.kv_lora_rank][loc] = self._encode(nope, layer.layer_id)
-        buffer[:, :, self.kv_lora_rank :][loc] = self._encode(rope, layer.layer_id)
+        if buffer.is_cuda and self._store_dtype == self.dtype:
+            from mla_runtime.kernels.triton_store import store_rows
+
+            store_rows(buffer, loc, nope, rope, self.shard)
+            return
+        rows = self.shard.written_rows(loc)
+        buffer[:, :, : self.kv_lora_rank][rows] = self._encode(nope, layer.layer_id)
+        buffer[:, :, self.kv_lora_rank :][rows] = self._encode(rope, layer.layer_id)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
         """All rows of a layer as stored, in the pool's dtype; a view."""
@@ -116,13 +139,10 @@ class MlaKvPool:
         return rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]
 
     def _encode(self, rows: torch.Tensor, layer_id: int) -> torch.Tensor:
+        stored = stored_rows(rows, self.dtype, self.kv_scale(layer_id))
         if self._store_dtype == self.dtype:
-            return rows.to(self.dtype)
-        if rows.dtype == self.dtype:
-            return rows.contiguous().view(self._store_dtype)
-        limit = torch.finfo(self.dtype).max
-        scaled = rows.to(torch.float32) / self.kv_scale(layer_id)
-        return scaled.clamp_(-limit, limit).to(self.dtype).view(self._store_dtype)
+            return stored
+        return stored.contiguous().view(self._store_dtype)
 
     def _check_loc(self, loc: torch.Tensor, rows: torch.Tensor) -> None:
         if loc.shape[0] != rows.shape[0]:

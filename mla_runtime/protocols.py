@@ -106,7 +106,8 @@ class ModelRunnerLike(Protocol):
     """What a backend reads of an engine's model runner.
 
     ``kv_cache_dtype``, ``server_args``, ``tp_size``, ``attn_tp_size`` and
-    ``max_running_requests`` are read where they exist; see ``mla_runtime.settings``.
+    ``dcp_group`` are read where they exist; see ``mla_runtime.settings`` and
+    ``mla_runtime.context_parallel``.
     """
 
     @property

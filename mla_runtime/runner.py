@@ -10,6 +10,8 @@ import torch
 from mla_runtime.settings import EngineSettings
 
 if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
     from mla_runtime.pool import MlaKvPool, ReqToTokenPool
 
 __all__ = ["AttentionLayer", "MlaModelConfig", "ModelRunner"]
@@ -86,4 +88,6 @@ class ModelRunner:
     page_size: int = 1
     device: torch.device | str = "cpu"
     tp_size: int = 1
+    dcp_group: ProcessGroup | None = None
+    """Ranks over which the cache is sharded by token; see ``dcp_group_of``."""
     server_args: EngineSettings = field(default_factory=EngineSettings)

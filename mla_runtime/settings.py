@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mla_runtime.protocols import ModelRunnerLike
 
-__all__ = ["EngineSettings", "MlaShape"]
+__all__ = ["EngineSettings", "MlaShape", "attention_tp_size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class EngineSettings:
     """Cached tokens of a batch from which on the planned backends expand a prefix."""
     prefix_chunk_capacity: int = DEFAULT_CHUNK_CAPACITY
     """Tokens of a prefix that are expanded at once, over all requests."""
+    dcp_comm_backend: str = "a2a"
+    """How the ranks of a sharded cache combine partial outputs; see ``HeadExchange``."""
 
     @classmethod
     def of(cls, runner: ModelRunnerLike) -> EngineSettings:
@@ -52,6 +54,7 @@ class EngineSettings:
             prefix_chunk_capacity=getattr(
                 args, "prefix_chunk_capacity", default.prefix_chunk_capacity
             ),
+            dcp_comm_backend=getattr(args, "dcp_comm_backend", default.dcp_comm_backend),
         )
 
     @property
@@ -100,7 +103,7 @@ class MlaShape:
             ValueError: the heads do not divide by the attention's tensor-parallel size.
         """
         config = runner.model_config
-        tp_size = _attention_tp_size(runner)
+        tp_size = attention_tp_size(runner)
         if config.num_attention_heads % tp_size:
             raise ValueError(
                 f"num_attention_heads={config.num_attention_heads} does not divide by the "
@@ -120,7 +123,7 @@ class MlaShape:
         )
 
 
-def _attention_tp_size(runner: ModelRunnerLike) -> int:
+def attention_tp_size(runner: ModelRunnerLike) -> int:
     """Ranks over which attention heads are split: with DP attention, fewer than ``tp_size``."""
     explicit = getattr(runner, "attn_tp_size", None)
     if explicit is not None:

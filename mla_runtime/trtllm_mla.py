@@ -75,6 +75,11 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
         super().__init__(
             model_runner, skip_prefill, kv_indptr_buf, q_indptr_decode_buf, kernels=kernels
         )
+        if self.exchange is not None:
+            raise ValueError(
+                f"{type(self).__name__} reads a whole cache; dcp_group shards it over "
+                f"{self.shard.world} ranks. Use FlashInferMLAAttnBackend or TorchMLABackend"
+            )
         if self.page_size not in self.page_sizes:
             raise ValueError(
                 f"{type(self).__name__} needs page_size in {list(self.page_sizes)}, got "

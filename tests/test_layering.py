@@ -39,6 +39,7 @@ PACKAGES = {
 }
 CALLS_THE_LINTER = Allowed(inside_functions=frozenset({"lint_rules"}))
 SPEAKS_WITH_EDITORS = Allowed(at_import=frozenset({"lsprotocol", "pygls"}))
+WRITES_KERNELS = Allowed(at_import=frozenset({"triton"}))
 EXCEPTIONS = {
     "mla_guard/cli.py": CALLS_THE_LINTER,
     "mla_guard/results.py": CALLS_THE_LINTER,
@@ -47,6 +48,8 @@ EXCEPTIONS = {
     "lint_rules/server/serve.py": SPEAKS_WITH_EDITORS,
     "lint_rules/server/session.py": SPEAKS_WITH_EDITORS,
     "lint_rules/server/texts.py": SPEAKS_WITH_EDITORS,
+    "mla_runtime/kernels/triton_states.py": WRITES_KERNELS,
+    "mla_runtime/kernels/triton_store.py": WRITES_KERNELS,
     "mla_guard/completion.py": Allowed(inside_functions=frozenset({"shtab"})),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,14 +14,18 @@ from mla_runtime.engine.draft import DraftChain
 from mla_runtime.engine.linear_attention import state_shape
 from mla_runtime.engine.model import VOCAB_SIZE, TinyModel
 from mla_runtime.engine.requests import RequestTable
+from mla_runtime.kv_shard import KvShard
 from mla_runtime.linear.state_pool import HybridReqToTokenPool, LinearStatePool
 from mla_runtime.micro_batches import split_batch
 from mla_runtime.pool import MlaKvPool, ReqToTokenPool
 from mla_runtime.runner import MlaModelConfig, ModelRunner
 from mla_runtime.settings import EngineSettings
+from mla_runtime.sharded_pool import ShardedMlaKvPool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch.distributed import ProcessGroup
 
     from mla_runtime.engine.model import ModelOutput
     from mla_runtime.engine.options import EngineOptions
@@ -32,14 +37,19 @@ __all__ = ["TinyEngine"]
 class TinyEngine:
     """Every request in every batch; sequences grow by what is kept of the passes over them."""
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(self, options: EngineOptions, dcp_group: ProcessGroup | None = None) -> None:
         """Pools, weights and backends for ``options``.
+
+        Over ``dcp_group`` the heads are split and the cache is sharded by token: each rank makes an
+        engine of the same options, and all of them the same passes.
 
         Raises:
             ValueError: a page size or dtype that the backend does not serve.
             KernelUnavailableError: the device or the installed libraries lack its kernels.
         """
         self.options = options
+        self.dcp_group = dcp_group
+        world = KvShard.of(dcp_group).world
         self.device = torch.device(options.device)
         gpu = self.device.type == "cuda"
         self.config = MlaModelConfig(
@@ -51,18 +61,21 @@ class TinyEngine:
             context_len=2048,
         )
         chunk_capacity = options.requests * 16
-        pages = options.requests * (-(-self.config.context_len // options.page_size))
-        size = pages * options.page_size
+        page_size = options.page_size * world
+        size = options.requests * (-(-self.config.context_len // page_size)) * page_size
         req_to_token = self._request_pool()
-        self.requests = RequestTable(req_to_token, size, options.page_size)
+        pool = self._pool(size, page_size, len(options.kinds))
+        self.requests = RequestTable(req_to_token, size, page_size)
         runner = ModelRunner(
             self.config,
             req_to_token,
-            self._pool(size, len(options.kinds)),
+            pool,
             dtype=options.dtype,
             kv_cache_dtype=options.kv_dtype,
             page_size=options.page_size,
             device=self.device,
+            tp_size=world,
+            dcp_group=dcp_group,
             server_args=EngineSettings(
                 speculative_num_draft_tokens=options.draft_tokens,
                 chunked_prefix_cache_threshold=1,
@@ -74,7 +87,7 @@ class TinyEngine:
         self.draft = (
             DraftChain(
                 options,
-                replace(runner, token_to_kv_pool=self._pool(size, 1)),
+                replace(runner, token_to_kv_pool=self._pool(size, page_size, 1)),
                 self.model,
                 self.requests,
             )
@@ -102,12 +115,13 @@ class TinyEngine:
             pool.alloc_mamba_slot(request)
         return pool
 
-    def _pool(self, size: int, layers: int) -> MlaKvPool:
-        options = self.options
+    def _pool(self, size: int, page_size: int, layers: int) -> MlaKvPool:
+        options, group = self.options, self.dcp_group
+        make = MlaKvPool if group is None else partial(ShardedMlaKvPool, group)
         fp8 = options.kv_dtype == torch.float8_e4m3fn
-        return MlaKvPool(
+        return make(
             size,
-            options.page_size,
+            page_size,
             self.config.kv_lora_rank,
             self.config.qk_rope_head_dim,
             layers,

@@ -98,10 +98,18 @@ class TinyModel(nn.Module):
 def mla_attention(runner: ModelRunner, layer_id: int) -> MlaAttention:
     """An MLA layer of the tiny model's width."""
     config, req_to_token = runner.model_config, runner.req_to_token_pool.req_to_token
+    heads = config.num_attention_heads // runner.tp_size
     core = MlaCore(
-        config.absorbed_layer(layer_id),
-        config.mha_layer(layer_id),
+        config.absorbed_layer(layer_id, heads),
+        config.mha_layer(layer_id, heads),
         runner.token_to_kv_pool,
         req_to_token,
     )
-    return MlaAttention(config, core, HIDDEN_SIZE, dtype=runner.dtype, device=runner.device)
+    return MlaAttention(
+        config,
+        core,
+        HIDDEN_SIZE,
+        dtype=runner.dtype,
+        device=runner.device,
+        tp_group=runner.dcp_group,
+    )

@@ -23,12 +23,14 @@ class DenseModel:
     """The same weights in float64 on the host, without cache, pages, states or absorption."""
 
     def __init__(self, model: TinyModel) -> None:
-        pools = {
-            id(attention.core.pool): None
+        # Pools and groups are not copied: the reference has no cache and one rank.
+        left_out = {
+            id(part): None
             for block in model.blocks
             if isinstance(attention := block.attention, MlaAttention)
+            for part in (attention.core.pool, attention.tp_group)
         }
-        self._model = copy.deepcopy(model, dict(pools)).cpu().double()
+        self._model = copy.deepcopy(model, dict(left_out)).cpu().double()
         self._known: list[tuple[list[int], torch.Tensor]] = []
 
     def logits(self, tokens: list[int]) -> torch.Tensor:

@@ -8,7 +8,6 @@ import torch
 
 from mla_runtime.kernels.capability import Capability, KernelUnavailableError
 from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens
-from mla_runtime.kernels.lse import canonical_lse
 from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan, host_or_copy
 
 if TYPE_CHECKING:
@@ -111,13 +110,14 @@ class FlashInferPagedMla:
         kpe: torch.Tensor,
         *,
         kv_scale: float = 1.0,
+        into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         plan = self._plan
         if plan is None:
             raise RuntimeError("run before plan: the paged MLA kernel has no batch yet")
         check_query_tokens(q_nope, self._tokens, "paged MLA")
-        heads = plan.num_heads
-        if self._heads != heads:
+        heads, padded = plan.num_heads, self._heads != plan.num_heads
+        if padded:
             q_nope, q_pe = _with_heads(q_nope, self._heads), _with_heads(q_pe, self._heads)
         inputs: dict[str, Any] = (
             {"q_nope": q_nope, "q_pe": q_pe, "ckv_cache": ckv, "kpe_cache": kpe}
@@ -126,17 +126,21 @@ class FlashInferPagedMla:
         )
         if plan.kv_dtype == torch.float8_e4m3fn:
             inputs.update(ckv_scale=kv_scale, kpe_scale=kv_scale)
+        if into is None or padded:
+            inputs["out"] = q_nope.new_empty(q_nope.shape)
+        else:
+            inputs["out"], inputs["lse"] = into
         result = self._wrapper.run(
-            **inputs,
-            out=q_nope.new_empty(q_nope.shape),
-            return_lse=plan.return_lse,
-            return_lse_base_on_e=plan.return_lse,
+            **inputs, return_lse=plan.return_lse, return_lse_base_on_e=plan.return_lse
         )
         out, lse = result if plan.return_lse else (result, None)
-        if self._heads != heads:
+        if padded:
             out = out[:, :heads].contiguous()
             lse = None if lse is None else lse[:, :heads]
-        return out, None if lse is None else canonical_lse(lse, base2=False)
+        if padded and into is not None and lse is not None:
+            out, lse = into[0].copy_(out), into[1].copy_(lse)
+        # Already canonical: these kernels write natural LSEs on request, and -inf without a key.
+        return out, lse
 
     def _make_wrapper(self, plan: PagedPlan) -> Any:
         buffers = self.graph_buffers

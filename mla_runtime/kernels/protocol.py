@@ -105,11 +105,13 @@ class PagedMla(Protocol):
         kpe: torch.Tensor,
         *,
         kv_scale: float = 1.0,
+        into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Attend with ``q_nope[T, H, ckv]`` and ``q_pe[T, H, kpe]`` over the planned pages.
 
         ``ckv[pages, page_size, ckv]`` and ``kpe[pages, page_size, kpe]`` are views of the pool.
-        Returns ``out[T, H, ckv]`` in the queries' dtype and, if planned, ``lse[T, H]``.
+        Returns ``out[T, H, ckv]`` in the queries' dtype and, if planned, ``lse[T, H]``; ``into``,
+        contiguous, is where to write both.
 
         Raises:
             ValueError: ``T`` is not the planned number of query tokens (a stale plan).

@@ -69,6 +69,7 @@ class TorchPagedMla:
         kpe: torch.Tensor,
         *,
         kv_scale: float = 1.0,
+        into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         plan, metadata = self._plan, self._metadata
         if plan is None or metadata is None:
@@ -80,8 +81,10 @@ class TorchPagedMla:
         check_query_tokens(q_nope, qo_indptr[-1], "paged MLA")
         dtype = softmax.accumulation_dtype(q_nope.dtype)
         q = torch.cat([q_nope.to(dtype), q_pe.to(dtype)], dim=-1)
-        out = q_nope.new_empty(q_nope.shape)
-        lse = q_nope.new_empty(q_nope.shape[:2], dtype=dtype)
+        out, lse = into or (
+            q_nope.new_empty(q_nope.shape),
+            q_nope.new_empty(q_nope.shape[:2], dtype=dtype),
+        )
         for request, length in enumerate(kv_len):
             rows = slice(qo_indptr[request], qo_indptr[request + 1])
             pages = metadata.kv_indices[kv_indptr[request] : kv_indptr[request + 1]].long()

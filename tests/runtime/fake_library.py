@@ -158,6 +158,7 @@ def _paged_run(
     query: Any = None,
     kv_cache: Any = None,
     out: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
     return_lse: bool = False,
     return_lse_base_on_e: bool = False,
     ckv_scale: float | None = None,
@@ -180,7 +181,7 @@ def _paged_run(
     qo, kv = self.buffers["qo_indptr"].tolist(), self.buffers["kv_indptr"].tolist()
     assert q_nope.shape[0] == qo[-1]
     result = torch.empty(q_nope.shape, dtype=torch.float32)
-    lse = torch.empty(q_nope.shape[:2], dtype=torch.float32)
+    sums = torch.empty(q_nope.shape[:2], dtype=torch.float32)
     for request, length in enumerate(self.buffers["kv_len_arr"].tolist()):
         pages = self.buffers["kv_indices"][kv[request] : kv[request + 1]].long()
         latent = ckv_cache[pages].flatten(0, 1)[:length].float() * (ckv_scale or 1.0)
@@ -189,16 +190,17 @@ def _paged_run(
         q = torch.cat([q_nope[rows].float(), q_pe[rows].float()], dim=-1)
         key = torch.cat([latent, rope], dim=-1)[:, None]
         value = latent[:, None]
-        result[rows], lse[rows] = softmax.attend(
+        result[rows], sums[rows] = softmax.attend(
             q, key, value, planned["sm_scale"], planned["causal"]
         )
         if planned["causal"] and self.tile_fault and q.shape[0] > 1:
-            _lose_last_keys(q, key, value, planned["sm_scale"], result[rows], lse[rows])
+            _lose_last_keys(q, key, value, planned["sm_scale"], result[rows], sums[rows])
     final = q_nope.new_empty(q_nope.shape) if out is None else out
     final.copy_(result)
     if not return_lse:
         return final
-    return final, lse if return_lse_base_on_e else lse * LOG2_E
+    sums = sums if return_lse_base_on_e else sums * LOG2_E
+    return final, sums if lse is None else lse.copy_(sums)
 
 
 def _lose_last_keys(

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from mla_runtime.batch import ForwardBatch
 from mla_runtime.dense_reference import dense_mla, relative_error
+from mla_runtime.kv_shard import KvShard
 from mla_runtime.latent_heads import LatentHeads
 from mla_runtime.mla_core import MlaCore, plan_form
 from mla_runtime.phase import ForwardMode
 from mla_runtime.pool import MlaKvPool, ReqToTokenPool, SlotAllocator
 from mla_runtime.runner import MlaModelConfig, ModelRunner
 from mla_runtime.settings import EngineSettings
+from mla_runtime.sharded_pool import ShardedMlaKvPool
 
 if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
     from mla_runtime.attention_form import AttentionForm
     from mla_runtime.base import AttentionBackend
 
@@ -49,16 +54,21 @@ class World:
     settings: EngineSettings = field(default_factory=EngineSettings)
     layer_id: int = 1
     device: str = "cpu"
+    group: ProcessGroup | None = None
+    """Ranks that share the cache and split the heads; each draws the same numbers."""
+    tp: tuple[int, int] | None = None
+    """This rank and the number of those that split the heads; None for the ranks of ``group``."""
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.seed)
         order = list(range(1, self.pages + 1))
         random.Random(self.seed).shuffle(order)
-        size = self.pages * self.page_size
         fp8 = self.kv_dtype == FP8
-        self.pool = MlaKvPool(
-            size,
-            self.page_size,
+        shard = KvShard.of(self.group)
+        make = MlaKvPool if self.group is None else partial(ShardedMlaKvPool, self.group)
+        self.pool = make(
+            self.pages * self.page_size * shard.world,
+            self.page_size * shard.world,
             self.config.kv_lora_rank,
             self.config.qk_rope_head_dim,
             layer_num=2,
@@ -67,7 +77,8 @@ class World:
             kv_scales=[1.0, self.kv_scale] if fp8 else None,
         )
         self.req_to_token = ReqToTokenPool(self.requests, self.config.context_len, self.device)
-        self.allocator = SlotAllocator(size, self.page_size, order)
+        self.allocator = SlotAllocator(self.pool.size, self.pool.page_size, order)
+        tp_rank, tp_size = self.tp or (shard.rank, shard.world)
         self.runner = ModelRunner(
             self.config,
             self.req_to_token,
@@ -76,6 +87,8 @@ class World:
             kv_cache_dtype=self.kv_dtype,
             page_size=self.page_size,
             device=self.device,
+            tp_size=tp_size,
+            dcp_group=self.group,
             server_args=self.settings,
         )
         heads, per_head = (
@@ -87,10 +100,14 @@ class World:
         )
         self.weight = self.weight.to(self.dtype)
         self.heads = self.heads_on(self.weight)
-        self.device_heads = self.heads_on(self.weight.to(self.device))
+        own = heads // tp_size
+        self.own = slice(tp_rank * own, (tp_rank + 1) * own)
+        """The heads of this rank: all of them without a group."""
+        own_weight = self.weight.view(heads, per_head, -1)[self.own].flatten(0, 1)
+        self.device_heads = self.heads_on(own_weight.to(self.device))
         self.core = MlaCore(
-            self.config.absorbed_layer(self.layer_id),
-            self.config.mha_layer(self.layer_id),
+            self.config.absorbed_layer(self.layer_id, own),
+            self.config.mha_layer(self.layer_id, own),
             self.pool,
             self.req_to_token.req_to_token,
         )
@@ -198,6 +215,11 @@ class World:
         """What the pool holds of a request, dequantised, in float64: the reference for fp8."""
         known = self.latent[request].shape[0]
         slots = torch.tensor(self.slots[request][:known], dtype=torch.int64)
+        if isinstance(self.pool, ShardedMlaKvPool):
+            latent, k_pe = self.pool.get_mla_kv_buffer(
+                self.core.absorbed, slots.to(self.device), torch.float64
+            )
+            return latent[:, 0].cpu(), k_pe[:, 0].cpu()
         rows = self.pool.get_key_buffer(self.layer_id).cpu()[slots, 0].double()
         rows = rows * self.pool.kv_scale(self.layer_id)
         rank = self.config.kv_lora_rank
@@ -227,17 +249,20 @@ class Pass:
         capacity: int = 1 << 17,
         plan: bool = True,
     ) -> torch.Tensor:
-        """``[T, H, v]`` of the backend; ``form`` None is the one that it prefers."""
+        """``[T, H, v]`` of the backend, its own heads; ``form`` None is the one it prefers."""
         if plan:
             self.plan(backend)
-        core = self.world.core
+        core, own = self.world.core, self.world.own
         taken = plan_form(backend, self.batch, core.req_to_token, capacity, form)
         return core.attend(
             taken,
             backend,
             self.batch,
             self.world.device_heads,
-            *(x.to(self.world.device) for x in (self.q_nope, self.q_pe, self.latent, self.k_pe)),
+            *(
+                x.to(self.world.device)
+                for x in (self.q_nope[:, own], self.q_pe[:, own], self.latent, self.k_pe)
+            ),
         )
 
     def expected(
@@ -295,7 +320,7 @@ class Pass:
         return torch.cat(out)
 
     def error(self, actual: torch.Tensor) -> float:
-        return relative_error(actual, self.expected())
+        return relative_error(actual, self.expected()[:, self.world.own])
 
 
 def with_heads(heads: int) -> MlaModelConfig:
