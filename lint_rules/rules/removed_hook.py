@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from lint_rules.facts import CallEvent, ClassAttr, Read, last_name, roots_of
+from lint_rules.facts import ClassAttr, roots_of
 from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
@@ -101,10 +101,9 @@ def _diagnose(judge: Judge, use: Use, lacking: list[Klass]) -> Diagnostic:
 def _unread(judge: Judge) -> Iterator[Diagnostic]:
     """Class attributes that nothing in the tree reads, of almost a name that a parent declares."""
     declared = Counter(a.name for klass in judge.project.classes for a in klass.facts.attrs)
-    asked = _asked(judge)
     for klass in judge.classes:
         for attr in klass.facts.attrs if klass.complete and klass.root is not None else ():
-            if attr.value is None or attr.name in asked:
+            if attr.value is None or attr.name in judge.asked:
                 continue
             above = [m for k in klass.mro[1:] for m in k.own.values() if m.attr is not None]
             close = nearest(attr.name, {m.name for m in above})
@@ -112,19 +111,7 @@ def _unread(judge: Judge) -> Iterator[Diagnostic]:
             if meant is None or attr.name == close or meant.name in klass.own:
                 continue
             if not _stands_elsewhere(judge, attr.name, declared[attr.name]):
-                yield _unheard(judge, klass, attr, meant, asked.get(meant.name))
-
-
-def _asked(judge: Judge) -> dict[str, tuple[Scope, int]]:
-    """Every name that code in the files that were read asks of some object, and where first."""
-    found: dict[str, tuple[Scope, int]] = {}
-    for scope in judge.view.types.scopes():
-        for event in scope.function.events:
-            if isinstance(event, Read):
-                found.setdefault(event.name, (scope, event.line))
-            elif isinstance(event, CallEvent):
-                found.setdefault(last_name(event.call.func), (scope, event.line))
-    return found
+                yield _unheard(judge, klass, attr, meant, judge.asked.get(meant.name))
 
 
 def _stands_elsewhere(judge: Judge, name: str, declarations: int) -> bool:

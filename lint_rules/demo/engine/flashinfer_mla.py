@@ -56,5 +56,10 @@ class FlashInferMLABackend(AttentionBackend):
     def forward_decode(self, q, k, v, layer, forward_batch, save_kv_cache=True):
         return self.decode_wrapper.run(q * self.scaling, forward_batch.kv_buffer(layer.layer_id))
 
+    def _one_shot(self, q, k, v, forward_batch):
+        return ragged_prefill(q, k, v, forward_batch.seq_lens, self.one_shot_workspace)
+
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        if forward_batch.is_one_shot:
+            return self._one_shot(q, k, v, forward_batch)
         return ragged_prefill(q, k, v, forward_batch.seq_lens)
