@@ -54,6 +54,7 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Breach]:
         return
     flow = judge.flow(klass)
     reached = set(flow.constructors)
+    latent: Breach | None = None
     for parent in klass.mro[1:]:
         skipped = parent.own.get("__init__")
         if parent in reached or skipped is None or skipped.function is None:
@@ -69,9 +70,10 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Breach]:
             yield Breach(said, init, skipped)
             return
         helped = _helped(judge, klass, flow, skipped, missing)
-        if helped:
-            yield Breach(_unhelped(judge, klass, init, skipped, helped), init, skipped)
-            return
+        if helped and latent is None:
+            latent = Breach(_unhelped(judge, klass, init, skipped, helped), init, skipped)
+    if latent is not None:
+        yield latent
 
 
 def _calls_some_init(klass: Klass, function: Function) -> bool:
@@ -107,6 +109,8 @@ def _helped(
 
     Its siblings call them, so one that skips the constructor on purpose does not stand alone.
     """
+    if not missing:
+        return {}
     parent = skipped.owner
     helpers = [
         m
@@ -115,7 +119,7 @@ def _helped(
     ]
     found: dict[str, Reading] = {}
     for reading in flow.readings(helpers, missing):
-        if reading.attr not in found and not _stores_first(reading):
+        if reading.attr not in found and _happens(flow, reading):
             below = parent.descendants
             lacking = [k for k in below if not _exists(judge, k, judge.flow(k), reading.attr)]
             if len(lacking) * _RARE <= len(below):
@@ -191,11 +195,13 @@ def _readers(
     found: dict[str, list[Reading]] = {}
     entries = judge.hooks(klass) if klass.root in judge.view.roots else judge.public(klass)
     for reading in flow.readings(entries, missing):
-        if _stores_first(reading):
-            continue
-        if satisfiable(flow.premises(map(flow.normal, reading.path))):
+        if _happens(flow, reading):
             found.setdefault(reading.attr, []).append(reading)
     return found
+
+
+def _happens(flow: Flow, reading: Reading) -> bool:
+    return not _stores_first(reading) and satisfiable(flow.premises(map(flow.normal, reading.path)))
 
 
 def _stores_first(reading: Reading) -> bool:
