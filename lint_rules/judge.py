@@ -7,12 +7,13 @@ from functools import cached_property
 
 from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
-from lint_rules.facts import Attr, Bind, CallEvent, Name, Return, dotted, last_name
+from lint_rules.facts import Attr, Bind, CallEvent, Name, Read, Return, dotted, last_name
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of, shape
 from lint_rules.places import Places
 from lint_rules.siblings import Refusal, refusals
+from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
@@ -85,6 +86,18 @@ class Judge:
             ]
             for refusal in refusals(family, outside):
                 found.setdefault(refusal.member, refusal)
+        return found
+
+    @cached_property
+    def asked(self) -> dict[str, tuple[Scope, int]]:
+        """Every name that code in the files that were read asks of something, and where first."""
+        found: dict[str, tuple[Scope, int]] = {}
+        for scope in self.view.types.scopes():
+            for event in scope.function.events:
+                if isinstance(event, Read):
+                    found.setdefault(event.name, (scope, event.line))
+                elif isinstance(event, CallEvent):
+                    found.setdefault(last_name(event.call.func), (scope, event.line))
         return found
 
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:

@@ -24,6 +24,7 @@ RULE_NAMES: dict[str, str] = {
     "MLA204": "borrowed-method",
     "MLA205": "unset-in-some-mode",
     "MLA206": "uneven-branches",
+    "MLA207": "never-stored-attribute",
     "MLA301": "unexposed-wrapper-hook",
     "MLA302": "unexposed-wrapper-attribute",
     "MLA303": "over-promising-delegation",

@@ -12,7 +12,7 @@ from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
 from mla_guard.diagnostic import Diagnostic, Related
 
-__all__ = ["check"]
+__all__ = ["check", "reached"]
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
@@ -31,7 +31,7 @@ def _missing(judge: Judge, klass: Klass, member: Member) -> dict[str, Reading]:
     lacking = {name for name in _asked(member) if not _exists(judge, klass, name)}
     found: dict[str, Reading] = {}
     for reading in flow.readings([member], lacking):
-        if reading.function is member.function and _reached(judge, klass, flow, reading):
+        if reading.function is member.function and reached(judge, klass, flow, reading):
             found.setdefault(reading.attr, reading)
     return found
 
@@ -57,8 +57,8 @@ def _exists(judge: Judge, klass: Klass, name: str) -> bool:
     )
 
 
-def _reached(judge: Judge, klass: Klass, flow: Flow, reading: Reading) -> bool:
-    """Whether the borrower's class flags leave the way to a reading open, and none asks for it."""
+def reached(judge: Judge, klass: Klass, flow: Flow, reading: Reading) -> bool:
+    """Whether a class's flags leave the way to a reading open, and no guard asks for it."""
 
     def constant(item: Expr) -> Expr | None:
         if isinstance(item, Attr) and item.value == SELF:

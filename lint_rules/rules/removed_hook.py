@@ -1,14 +1,17 @@
-"""MLA306: a hook or attribute asked of backends, of which no class has it any more."""
+"""MLA306: a hook or attribute under a name of which one side knows nothing any more."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 
-from lint_rules.facts import roots_of
+from lint_rules.facts import ClassAttr, roots_of
 from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
-from lint_rules.link import Klass
+from lint_rules.link import Klass, Member
 from lint_rules.nearest import nearest
+from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
 
@@ -34,6 +37,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             if lacking:
                 said.add((use.scope.symbol, name))
                 yield _diagnose(judge, use, lacking)
+    yield from _unread(judge)
 
 
 def _settled(use: Use) -> bool:
@@ -91,4 +95,53 @@ def _diagnose(judge: Judge, use: Use, lacking: list[Klass]) -> Diagnostic:
         tuple(reasons),
         f"{'Latent: no call was found that reaches it. ' if unreached else ''}"
         f"It seems that {residue}: ask for what the backends have, or drop it.",
+    )
+
+
+def _unread(judge: Judge) -> Iterator[Diagnostic]:
+    """Class attributes that nothing in the tree reads, of almost a name that a parent declares."""
+    declared = Counter(a.name for klass in judge.project.classes for a in klass.facts.attrs)
+    for klass in judge.classes:
+        for attr in klass.facts.attrs if klass.complete and klass.root is not None else ():
+            if attr.value is None or attr.name in judge.asked:
+                continue
+            above = [m for k in klass.mro[1:] for m in k.own.values() if m.attr is not None]
+            close = nearest(attr.name, {m.name for m in above})
+            meant = next((m for m in above if m.name == close), None)
+            if meant is None or attr.name == close or meant.name in klass.own:
+                continue
+            if not _stands_elsewhere(judge, attr.name, declared[attr.name]):
+                yield _unheard(judge, klass, attr, meant, judge.asked.get(meant.name))
+
+
+def _stands_elsewhere(judge: Judge, name: str, declarations: int) -> bool:
+    """Whether the code of the tree has the word anywhere but in so many declarations."""
+    plain, found = name.encode(), 0
+    lines = re.compile(rb"^[^#\n]*\b%b\b" % plain, re.MULTILINE)
+    for data in judge.sources.values():
+        found += len(lines.findall(data)) if plain in data else 0
+        if found > declarations:
+            return True
+    return False
+
+
+def _unheard(
+    judge: Judge, klass: Klass, attr: ClassAttr, meant: Member, reader: tuple[Scope, int] | None
+) -> Diagnostic:
+    related = [Related(judge.places.member(meant), f"{meant.symbol} is declared here")]
+    if reader is not None:
+        scope, line = reader
+        said = f"{scope.symbol} reads {meant.name}"
+        related.append(judge.places.related(scope.path, line, meant.name, said))
+    return Diagnostic(
+        "MLA306",
+        "error" if reader is not None else "warning",
+        f"{klass.name} sets {attr.name}, which nothing reads; {meant.owner.name} declares "
+        f"{meant.name}, which stays as it is there",
+        judge.places.at(klass.path, attr.line, attr.name),
+        f"{klass.qualname}.{attr.name}",
+        tuple(related),
+        (),
+        f"{'' if reader is not None else f'Latent: nothing reads {meant.name} either. '}"
+        f"It seems that {attr.name} was renamed: set {meant.name}, or drop it.",
     )

@@ -18,6 +18,9 @@ from mla_guard.diagnostic import Diagnostic, Related, Severity
 __all__ = ["Breach", "breaches", "check"]
 
 _SHOWN = 6
+_USERS = 2
+_RARE = 10
+"""So many classes for each that lacks what a constructor creates make that an oversight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Breach]:
         return
     flow = judge.flow(klass)
     reached = set(flow.constructors)
+    latent: Breach | None = None
     for parent in klass.mro[1:]:
         skipped = parent.own.get("__init__")
         if parent in reached or skipped is None or skipped.function is None:
@@ -65,6 +69,11 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Breach]:
             said = _diagnose(judge, klass, init, skipped, readers, callers)
             yield Breach(said, init, skipped)
             return
+        helped = _helped(judge, klass, flow, skipped, missing)
+        if helped and latent is None:
+            latent = Breach(_unhelped(judge, klass, init, skipped, helped), init, skipped)
+    if latent is not None:
+        yield latent
 
 
 def _calls_some_init(klass: Klass, function: Function) -> bool:
@@ -93,6 +102,74 @@ def _callers(judge: Judge, klass: Klass, attr: str) -> list[Use]:
     ]
 
 
+def _helped(
+    judge: Judge, klass: Klass, flow: Flow, skipped: Member, missing: list[str]
+) -> dict[str, Reading]:
+    """What the skipped parent's helpers for the classes below read, and only ``klass`` lacks.
+
+    Its siblings call them, so one that skips the constructor on purpose does not stand alone.
+    """
+    if not missing:
+        return {}
+    parent = skipped.owner
+    helpers = [
+        m
+        for name, m in parent.own.items()
+        if klass.members[name] == m and m.function is not None and _is_helper(judge, klass, name)
+    ]
+    found: dict[str, Reading] = {}
+    for reading in flow.readings(helpers, missing):
+        if reading.attr not in found and _happens(flow, reading):
+            below = parent.descendants
+            lacking = [k for k in below if not _exists(judge, k, judge.flow(k), reading.attr)]
+            if len(lacking) * _RARE <= len(below):
+                found[reading.attr] = reading
+    return found
+
+
+def _is_helper(judge: Judge, klass: Klass, name: str) -> bool:
+    """Whether a protected method is there for siblings of ``klass`` to call on themselves."""
+    if not name.startswith("_") or name.startswith("__"):
+        return False
+    users = {
+        k
+        for k in judge.classes
+        if k is not klass and k.root is klass.root
+        for method in k.facts.methods
+        for event in method.calls
+        if isinstance(event.call.func, Attr)
+        and event.call.func.name == name
+        and event.call.func.value == Name(method.params[0].name if method.params else "")
+    }
+    return len(users) >= _USERS
+
+
+def _unhelped(
+    judge: Judge, klass: Klass, init: Member, skipped: Member, helped: Mapping[str, Reading]
+) -> Diagnostic:
+    first = next(iter(helped.values()))
+    others = len(skipped.owner.descendants) - 1
+    said = f"{_symbol(first)} reads {first.attr}"
+    return Diagnostic(
+        "MLA201",
+        "warning",
+        f"{klass.name}.__init__ never runs {skipped.symbol}, which creates {', '.join(helped)}; "
+        f"{said}: AttributeError",
+        judge.places.member(init),
+        init.symbol,
+        (
+            Related(judge.places.member(skipped), f"{skipped.symbol} is skipped"),
+            judge.places.related(first.owner.path, first.line, first.attr, said),
+        ),
+        tuple(
+            f"{attr} is read by {_symbol(r)}, which siblings call on themselves"
+            for attr, r in helped.items()
+        ),
+        f"Latent: {klass.name} does not call it today. It is almost alone among {others} classes "
+        "with that: call super().__init__(...).",
+    )
+
+
 def _created(flow: Flow, parent: Klass) -> set[str]:
     """What the constructor of ``parent`` itself creates, its helpers' work included."""
     return {
@@ -118,11 +195,13 @@ def _readers(
     found: dict[str, list[Reading]] = {}
     entries = judge.hooks(klass) if klass.root in judge.view.roots else judge.public(klass)
     for reading in flow.readings(entries, missing):
-        if _stores_first(reading):
-            continue
-        if satisfiable(flow.premises(map(flow.normal, reading.path))):
+        if _happens(flow, reading):
             found.setdefault(reading.attr, []).append(reading)
     return found
+
+
+def _happens(flow: Flow, reading: Reading) -> bool:
+    return not _stores_first(reading) and satisfiable(flow.premises(map(flow.normal, reading.path)))
 
 
 def _stores_first(reading: Reading) -> bool:

@@ -61,5 +61,10 @@ class FlashInferMLABackend(AttentionBackend):
             return output, lse
         return output
 
+    def _one_shot(self, q, k, v, forward_batch):
+        return ragged_prefill(q, k, v, forward_batch.seq_lens, self.one_shot_workspace)
+
     def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True):
+        if forward_batch.is_one_shot:
+            return self._one_shot(q, k, v, forward_batch)
         return ragged_prefill(q, k, v, self.extend_lens)

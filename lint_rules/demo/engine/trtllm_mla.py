@@ -6,6 +6,7 @@ from engine.server_args import get_global_server_args
 class TRTLLMMLABackend(FlashInferMLABackend):
     def __init__(self, model_runner, skip_prefill=False):
         super().__init__(model_runner, skip_prefill)
+        self.one_shot_workspace = model_runner.workspace[0]
         self.disable_chunked_prefix_cache = get_global_server_args().disable_chunked_prefix_cache
 
     def init_mha_chunk_metadata(self, forward_batch):
