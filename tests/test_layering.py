@@ -45,6 +45,8 @@ EXCEPTIONS = {
     "mla_guard/results.py": CALLS_THE_LINTER,
     "mla_guard/server_cli.py": CALLS_THE_LINTER,
     "lint_rules/server/diagnostics.py": SPEAKS_WITH_EDITORS,
+    "lint_rules/server/offered.py": SPEAKS_WITH_EDITORS,
+    "lint_rules/server/replaced.py": SPEAKS_WITH_EDITORS,
     "lint_rules/server/serve.py": SPEAKS_WITH_EDITORS,
     "lint_rules/server/session.py": SPEAKS_WITH_EDITORS,
     "lint_rules/server/texts.py": SPEAKS_WITH_EDITORS,

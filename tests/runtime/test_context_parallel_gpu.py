@@ -29,7 +29,7 @@ pytestmark = [
 @pytest.fixture(scope="module", params=["gloo, one GPU", "nccl, two GPUs"])
 def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
     if request.param == "gloo, one GPU":
-        started = Ranks(2, "gloo", "cuda", seconds=300)
+        started = Ranks(2, "gloo", "cuda:0", seconds=300)
     elif GPUS < 2:
         pytest.skip(f"NCCL needs a GPU for each of two ranks; this machine has {GPUS}")
     else:
