@@ -287,16 +287,9 @@ class Statements(Expressions):
         return _FALLS_THROUGH if falls_through else ended
 
     def _for(self, node: cst.For) -> int:
-        scope = self.scope
         self.line = self.lines.line(node)
         self.loop_target(node.target, self.expr(node.iter))
-        base = scope.cond
-        self._block(node.body)
-        scope.cond = base
-        if node.orelse is not None:
-            self.line = self.lines.line(node.orelse)
-            self._block(node.orelse.body)
-            scope.cond = base
+        self._looped(node, self.scope.cond)
         return _FALLS_THROUGH
 
     def _while(self, node: cst.While) -> int:
@@ -305,13 +298,17 @@ class Statements(Expressions):
         test = self.expr(node.test)
         base = scope.cond
         scope.push(test)
+        self._looped(node, base)
+        return _LEAVES if test == Const("True") else _FALLS_THROUGH
+
+    def _looped(self, node: cst.For | cst.While, base: int) -> None:
+        """The body of a loop and its ``else``, after which ``base`` holds again."""
         self._block(node.body)
-        scope.cond = base
+        self.scope.cond = base
         if node.orelse is not None:
             self.line = self.lines.line(node.orelse)
             self._block(node.orelse.body)
-            scope.cond = base
-        return _LEAVES if test == Const("True") else _FALLS_THROUGH
+            self.scope.cond = base
 
     def _match(self, node: cst.Match) -> int:
         self.line = self.lines.line(node)

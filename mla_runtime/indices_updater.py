@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
@@ -12,8 +12,10 @@ from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
 if TYPE_CHECKING:
     from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
     from mla_runtime.kernels.protocol import PagedMla
+    from mla_runtime.kv_shard import KvShard
     from mla_runtime.lengths import BatchLengths
     from mla_runtime.protocols import ModelRunnerLike
+    from mla_runtime.settings import MlaShape
 
 __all__ = ["FlashInferMLAIndicesUpdaterDecode", "FlashInferMLAIndicesUpdaterPrefill"]
 
@@ -46,35 +48,17 @@ class FlashInferMLAIndicesUpdaterDecode:
         sharded cache the plan has all heads of the group and the tokens that this rank holds.
         """
         batch = req_pool_indices.shape[0]
-        shard = self.shard
-        kv_len, kv_len_cpu = shard.lens(seq_lens), shard.lens(seq_lens_cpu)
-        kv_indptr = indptr_of(kv_len, out=self.kv_indptr)
-        kv_indptr_cpu = indptr_of(kv_len_cpu)
-        slots = gather_slots(
-            shard.table(self.req_to_token),
-            req_pool_indices,
-            kv_len,
-            int(kv_indptr_cpu[-1]),
-            out=kv_indices_buf,
-        )
         decode_wrapper.plan(
-            PagedPlan(
-                qo_indptr=self.q_indptr[: batch + 1],
-                kv_indptr=kv_indptr,
-                kv_indices=shard.rows_(slots),
-                kv_len=kv_len.to(torch.int32),
-                num_heads=self.shape.num_heads * shard.world,
-                head_dim_ckv=self.shape.kv_lora_rank,
-                head_dim_kpe=self.shape.qk_rope_head_dim,
-                page_size=1,
+            _over_cache(
+                self.shape,
+                self.shard,
+                self.req_to_token,
+                req_pool_indices,
+                (seq_lens, seq_lens_cpu),
+                (self.q_indptr[: batch + 1], self.q_indptr_cpu[: batch + 1]),
+                self.kv_indptr,
+                kv_indices_buf,
                 causal=False,
-                sm_scale=self.shape.scaling,
-                q_dtype=self.shape.q_dtype,
-                kv_dtype=self.shape.kv_dtype,
-                return_lse=shard.world > 1,
-                qo_indptr_cpu=self.q_indptr_cpu[: batch + 1],
-                kv_indptr_cpu=kv_indptr_cpu,
-                kv_len_cpu=kv_len_cpu.to(torch.int32),
             )
         )
 
@@ -129,64 +113,109 @@ class FlashInferMLAIndicesUpdaterPrefill:
                 )
             )
             return
-        shard = self.shard
-        sharded = shard.world > 1
-        kv_len = shard.lens(prefix_lens if sharded else seq_lens)
-        kv_len_cpu = shard.lens(prefix_lens_cpu if sharded else seq_lens_cpu)
-        kv_indptr = indptr_of(kv_len, out=self.kv_indptr)
-        kv_indptr_cpu = indptr_of(kv_len_cpu)
-        slots = gather_slots(
-            shard.table(self.req_to_token),
-            req_pool_indices,
-            kv_len,
-            int(kv_indptr_cpu[-1]),
-            out=kv_indices_buf,
-        )
+        sharded = self.shard.world > 1
         prefill_wrapper_paged.plan(
-            PagedPlan(
-                qo_indptr=qo_indptr,
-                kv_indptr=kv_indptr,
-                kv_indices=shard.rows_(slots),
-                kv_len=kv_len.to(torch.int32),
-                num_heads=shape.num_heads * shard.world,
-                head_dim_ckv=shape.kv_lora_rank,
-                head_dim_kpe=shape.qk_rope_head_dim,
-                page_size=1,
+            _over_cache(
+                shape,
+                self.shard,
+                self.req_to_token,
+                req_pool_indices,
+                (prefix_lens, prefix_lens_cpu) if sharded else (seq_lens, seq_lens_cpu),
+                (qo_indptr, qo_indptr_cpu),
+                self.kv_indptr,
+                kv_indices_buf,
                 causal=not sharded,
-                sm_scale=shape.scaling,
-                q_dtype=shape.q_dtype,
-                kv_dtype=shape.kv_dtype,
-                return_lse=sharded,
-                qo_indptr_cpu=qo_indptr_cpu,
-                kv_indptr_cpu=kv_indptr_cpu,
-                kv_len_cpu=kv_len_cpu.to(torch.int32),
             )
         )
 
     def update_new_tokens(self, new_tokens: PagedMla, lengths: BatchLengths) -> None:
         """Plan the pass's own tokens, as a cache of their rows in the order of the queries."""
-        shape = self.shape
         counts, counts_cpu = lengths.kv - lengths.prefix, lengths.q_cpu
         indptr, indptr_cpu = indptr_of(counts), indptr_of(counts_cpu)
+        rows = torch.arange(int(indptr_cpu[-1]), dtype=torch.int32, device=indptr.device)
         new_tokens.plan(
-            PagedPlan(
-                qo_indptr=indptr,
-                kv_indptr=indptr,
-                kv_indices=torch.arange(
-                    int(indptr_cpu[-1]), dtype=torch.int32, device=indptr.device
-                ),
-                kv_len=counts.to(torch.int32),
-                num_heads=shape.num_heads,
-                head_dim_ckv=shape.kv_lora_rank,
-                head_dim_kpe=shape.qk_rope_head_dim,
-                page_size=1,
+            _by_tokens(
+                self.shape,
+                self.shape.num_heads,
+                (indptr, indptr_cpu),
+                (indptr, indptr_cpu),
+                (counts, counts_cpu),
+                rows,
                 causal=True,
-                sm_scale=shape.scaling,
-                q_dtype=shape.q_dtype,
-                kv_dtype=shape.kv_dtype,
                 return_lse=True,
-                qo_indptr_cpu=indptr_cpu,
-                kv_indptr_cpu=indptr_cpu,
-                kv_len_cpu=counts_cpu.to(torch.int32),
             )
         )
+
+
+_Mirrored: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""A tensor on the device and its host mirror."""
+
+
+def _over_cache(
+    shape: MlaShape,
+    shard: KvShard,
+    req_to_token: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    kv_lens: _Mirrored,
+    qo_indptr: _Mirrored,
+    kv_indptr_buf: torch.Tensor,
+    kv_indices_buf: torch.Tensor | None,
+    *,
+    causal: bool,
+) -> PagedPlan:
+    """The plan over what this rank holds of the first ``kv_lens[B]`` tokens of each request.
+
+    ``kv_indptr_buf`` and ``kv_indices_buf`` change in place.
+    """
+    kv_len, kv_len_cpu = (shard.lens(lens) for lens in kv_lens)
+    kv_indptr = indptr_of(kv_len, out=kv_indptr_buf)
+    kv_indptr_cpu = indptr_of(kv_len_cpu)
+    slots = gather_slots(
+        shard.table(req_to_token),
+        req_pool_indices,
+        kv_len,
+        int(kv_indptr_cpu[-1]),
+        out=kv_indices_buf,
+    )
+    return _by_tokens(
+        shape,
+        shape.num_heads * shard.world,
+        qo_indptr,
+        (kv_indptr, kv_indptr_cpu),
+        (kv_len, kv_len_cpu),
+        shard.rows_(slots),
+        causal=causal,
+        return_lse=shard.world > 1,
+    )
+
+
+def _by_tokens(
+    shape: MlaShape,
+    num_heads: int,
+    qo_indptr: _Mirrored,
+    kv_indptr: _Mirrored,
+    kv_len: _Mirrored,
+    rows: torch.Tensor,
+    *,
+    causal: bool,
+    return_lse: bool,
+) -> PagedPlan:
+    """A plan token by token (page size 1) over ``rows`` of the cache, int32."""
+    return PagedPlan(
+        qo_indptr=qo_indptr[0],
+        kv_indptr=kv_indptr[0],
+        kv_indices=rows,
+        kv_len=kv_len[0].to(torch.int32),
+        num_heads=num_heads,
+        head_dim_ckv=shape.kv_lora_rank,
+        head_dim_kpe=shape.qk_rope_head_dim,
+        page_size=1,
+        causal=causal,
+        sm_scale=shape.scaling,
+        q_dtype=shape.q_dtype,
+        kv_dtype=shape.kv_dtype,
+        return_lse=return_lse,
+        qo_indptr_cpu=qo_indptr[1],
+        kv_indptr_cpu=kv_indptr[1],
+        kv_len_cpu=kv_len[1].to(torch.int32),
+    )

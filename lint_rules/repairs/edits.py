@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lint_rules.repairs.source import Source, SourceError
 from mla_guard.diagnostic import Diagnostic
@@ -12,7 +12,19 @@ from mla_guard.diagnostic import Diagnostic
 if TYPE_CHECKING:
     import libcst as cst
 
-__all__ = ["Edit", "Files", "NoRepair", "Repair", "appended", "applied", "broken", "lines_of"]
+__all__ = [
+    "Edit",
+    "Files",
+    "NoRepair",
+    "Repair",
+    "appended",
+    "applied",
+    "broken",
+    "lines_of",
+    "repaired",
+]
+
+Fault = TypeVar("Fault")
 
 _WIDTH = 88
 """Columns beyond which a list of parameters or arguments is broken, as Black does by default."""
@@ -75,6 +87,21 @@ class Files:
             except SourceError as error:
                 raise NoRepair(str(error)) from error
         return self._sources[path]
+
+
+def repaired(
+    findings: Collection[Diagnostic],
+    faults: Iterable[tuple[Diagnostic, Fault]],
+    edits_of: Callable[[Fault], Iterable[Edit]],
+) -> Iterator[Repair]:
+    """A repair of each fault that is among ``findings`` and for which ``edits_of`` has one."""
+    for diagnostic, fault in faults:
+        if diagnostic in findings:
+            try:
+                edits = tuple(edits_of(fault))
+            except NoRepair:
+                continue
+            yield Repair(diagnostic, edits)
 
 
 def applied(source: Source, edits: Iterable[Edit]) -> bytes:

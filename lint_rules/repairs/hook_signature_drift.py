@@ -11,7 +11,7 @@ from lint_rules.facts import Function
 from lint_rules.judge import Judge
 from lint_rules.link import Member, shape
 from lint_rules.repairs.calls import Handed
-from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, appended
+from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, appended, repaired
 from lint_rules.repairs.names import parameter_text
 from lint_rules.repairs.source import walk
 from lint_rules.rules.hook_signature_drift import breaches, declaration, promise_of
@@ -32,14 +32,15 @@ __all__ = ["repairs"]
 
 
 def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Iterator[Repair]:
-    for breach in breaches(judge):
-        if breach.diagnostic not in findings or breach.model is None:
-            continue
-        try:
-            edits = tuple(_widened(judge, files, breach.override, breach.model, breach.parameter))
-        except NoRepair:
-            continue
-        yield Repair(breach.diagnostic, edits)
+    return repaired(
+        findings,
+        (
+            (breach.diagnostic, (breach.override, breach.model, breach.parameter))
+            for breach in breaches(judge)
+            if breach.model is not None
+        ),
+        lambda wanted: _widened(judge, files, *wanted),
+    )
 
 
 def _widened(

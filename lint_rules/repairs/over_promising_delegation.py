@@ -9,7 +9,7 @@ import libcst as cst
 from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
 from lint_rules.repairs.calls import statement
-from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair
+from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, repaired
 from lint_rules.repairs.guards import guard_style, guarded_call
 from lint_rules.repairs.source import Source, walk
 from lint_rules.rules.over_promising_delegation import Breach, breaches
@@ -19,13 +19,8 @@ __all__ = ["repairs"]
 
 
 def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Iterator[Repair]:
-    for breach in breaches(judge):
-        if breach.diagnostic in findings:
-            try:
-                edits = tuple(_guarded(judge, files, breach))
-            except NoRepair:
-                continue
-            yield Repair(breach.diagnostic, edits)
+    faults = ((breach.diagnostic, breach) for breach in breaches(judge))
+    return repaired(findings, faults, lambda breach: _guarded(judge, files, breach))
 
 
 def _guarded(judge: Judge, files: Files, breach: Breach) -> Iterator[Edit]:

@@ -9,7 +9,7 @@ import libcst as cst
 from lint_rules.facts import Attr, CallEvent, Const, Expr, Function, Name, Read, Seq, Write
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, kind_of, shape
-from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, broken
+from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, broken, repaired
 from lint_rules.repairs.probes import is_probed
 from lint_rules.rules.skipped_parent_init import Breach, breaches
 from mla_guard.diagnostic import Diagnostic
@@ -19,13 +19,8 @@ __all__ = ["repairs"]
 
 
 def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Iterator[Repair]:
-    for breach in breaches(judge):
-        if breach.diagnostic in findings:
-            try:
-                edit = _calling(judge, files, breach)
-            except NoRepair:
-                continue
-            yield Repair(breach.diagnostic, (edit,))
+    faults = ((breach.diagnostic, breach) for breach in breaches(judge))
+    return repaired(findings, faults, lambda breach: [_calling(judge, files, breach)])
 
 
 def _calling(judge: Judge, files: Files, breach: Breach) -> Edit:

@@ -10,7 +10,7 @@ from lint_rules.gaps import Gap
 from lint_rules.judge import Judge
 from lint_rules.link import kind_of
 from lint_rules.repairs.children import certain_child
-from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair
+from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, repaired
 from lint_rules.repairs.source import Source
 from lint_rules.repairs.unexposed_wrapper_hook import permission
 from lint_rules.rules.unexposed_wrapper_hook import diagnose
@@ -23,14 +23,8 @@ _AGREEING = 2
 
 
 def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Iterator[Repair]:
-    for gap in judge.gaps:
-        diagnostic = diagnose(judge, gap, "MLA302")
-        if not gap.is_hook and diagnostic in findings:
-            try:
-                edit = _definition(judge, files, gap)
-            except NoRepair:
-                continue
-            yield Repair(diagnostic, (edit,))
+    faults = ((diagnose(judge, gap, "MLA302"), gap) for gap in judge.gaps if not gap.is_hook)
+    return repaired(findings, faults, lambda gap: [_definition(judge, files, gap)])
 
 
 def _definition(judge: Judge, files: Files, gap: Gap) -> Edit:

@@ -12,7 +12,7 @@ from lint_rules.gaps import Gap, arguments, is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Member, kind_of, shape
 from lint_rules.repairs.children import certain_child
-from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, broken
+from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, broken, repaired
 from lint_rules.repairs.guards import guard_style, guarded
 from lint_rules.repairs.names import annotation_text, parameter_text
 from lint_rules.repairs.neighbours import Hook, as_neighbours, neighbours
@@ -25,14 +25,8 @@ __all__ = ["permission", "repairs"]
 
 
 def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Iterator[Repair]:
-    for gap in judge.gaps:
-        diagnostic = diagnose(judge, gap, "MLA301")
-        if gap.is_hook and diagnostic in findings:
-            try:
-                edit = _definition(judge, files, gap)
-            except NoRepair:
-                continue
-            yield Repair(diagnostic, (edit,))
+    faults = ((diagnose(judge, gap, "MLA301"), gap) for gap in judge.gaps if gap.is_hook)
+    return repaired(findings, faults, lambda gap: [_definition(judge, files, gap)])
 
 
 def permission(gap: Gap) -> bool:

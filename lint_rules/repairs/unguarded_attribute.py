@@ -8,7 +8,7 @@ import libcst as cst
 
 from lint_rules.facts import Name, Read
 from lint_rules.judge import Judge
-from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair
+from lint_rules.repairs.edits import Edit, Files, NoRepair, Repair, repaired
 from lint_rules.repairs.nones import allows_none
 from lint_rules.repairs.probes import is_probed
 from lint_rules.repairs.source import Source, walk
@@ -19,13 +19,8 @@ __all__ = ["repairs"]
 
 
 def repairs(judge: Judge, files: Files, findings: Collection[Diagnostic]) -> Iterator[Repair]:
-    for breach in breaches(judge):
-        if breach.diagnostic in findings:
-            try:
-                edit = _initialised(judge, files, breach)
-            except NoRepair:
-                continue
-            yield Repair(breach.diagnostic, (edit,))
+    faults = ((breach.diagnostic, breach) for breach in breaches(judge))
+    return repaired(findings, faults, lambda breach: [_initialised(judge, files, breach)])
 
 
 def _initialised(judge: Judge, files: Files, breach: Breach) -> Edit:

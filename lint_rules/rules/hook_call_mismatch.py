@@ -163,30 +163,34 @@ def _calls_to_parents(judge: Judge, klass: Klass, scope: Scope) -> Iterator[Diag
             )
         errors = binding_errors(mine, call)
         if errors:
-            yield _to_parent(judge, scope, event, target, call, errors)
+            said = f"super().{target.name}{call}"
+            hint = "TypeError as soon as the call is reached."
+            yield _unbound(judge, scope, event, said, target.name, target, errors, hint)
         elif not call.star:
             yield from _misnamed(judge, scope, event, target, call, mine)
 
 
-def _to_parent(
+def _unbound(
     judge: Judge,
     scope: Scope,
     event: CallEvent,
+    called: str,
+    name: str,
     target: Member,
-    call: Arguments,
     errors: tuple[str, ...],
+    hint: str,
 ) -> Diagnostic:
+    """``called``, at ``name`` in ``event``, does not bind to the one definition that it reaches."""
     assert target.function is not None
     return Diagnostic(
         "MLA102",
         "error",
-        f"super().{target.name}{call} does not bind to "
-        f"{target.symbol}{format_shape(shape(target.function))}",
-        judge.places.at(scope.path, event.line, target.name),
+        f"{called} does not bind to {target.symbol}{format_shape(shape(target.function))}",
+        judge.places.at(scope.path, event.line, name),
         scope.symbol,
         (Related(judge.places.member(target), f"{target.symbol} is defined here"),),
         tuple(f"{target.symbol} {reason}" for reason in errors),
-        "TypeError as soon as the call is reached.",
+        hint,
     )
 
 
@@ -342,17 +346,9 @@ def _constructions(judge: Judge) -> Iterator[Diagnostic]:
             call = arguments(event.call)
             errors = binding_errors(shape(init.function), call)
             if errors:
-                yield Diagnostic(
-                    "MLA102",
-                    "error",
-                    f"{klass.name}{call} does not bind to "
-                    f"{init.symbol}{format_shape(shape(init.function))}",
-                    judge.places.at(scope.path, event.line, klass.name),
-                    scope.symbol,
-                    (Related(judge.places.member(init), f"{init.symbol} is defined here"),),
-                    tuple(f"{init.symbol} {reason}" for reason in errors),
-                    "TypeError as soon as the backend is built.",
-                )
+                said = f"{klass.name}{call}"
+                hint = "TypeError as soon as the backend is built."
+                yield _unbound(judge, scope, event, said, klass.name, init, errors, hint)
 
 
 def _factories(judge: Judge) -> Iterator[Diagnostic]:
