@@ -180,8 +180,8 @@ class Flow:
         if function.name == "__init__":
             self._walk.constructors.append(member.owner)
         frame = self._frame(member.owner, function, env)
-        if not path:
-            self._walk.invariants += _demanded(frame)
+        elsewhere = negation(conjunction(path))
+        self._walk.invariants += [disjunction((elsewhere, part)) for part in _demanded(frame)]
         for event in function.events:
             if isinstance(event, Write) and event.target == Name(frame.receiver):
                 condition = conjunction((*path, *frame.condition(event.cond, fatal=False)))

@@ -382,9 +382,15 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
 
 
 def _promised_init(klass: Klass) -> Member | None:
-    """The constructor that the base class of a family declares for all of it."""
+    """The constructor that the base class of a family, or of a part of it, declares for all."""
     root = klass.root
-    declared = root.members.get("__init__") if root is not None and root is not klass else None
+    if root is None or root is klass:
+        return None
+    above = (parent.own.get("__init__") for parent in klass.mro[1:])
+    declared = next(
+        (m for m in above if m is not None and m.function is not None and is_abstract(m.function)),
+        root.members.get("__init__"),
+    )
     return declared if declared is not None and declared.function is not None else None
 
 
@@ -394,6 +400,8 @@ def _moved(init: Member, promise: Member, call: Arguments) -> tuple[str, ...]:
     mine, theirs = shape(init.function), shape(promise.function)
     if binding_errors(theirs, call) or binding_errors(mine, call):
         return ()
+    if misnamed_positionals(theirs, call):
+        return ()  # a caller that does not keep the order builds other classes
     names = {p.name for p in theirs}
     return tuple(
         f"{argument} lands in {parameter}"

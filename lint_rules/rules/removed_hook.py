@@ -27,7 +27,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             if is_guarded(use) or not _settled(use) or (use.scope.symbol, name) in said:
                 continue
             meant = [k for k in use.typed.possible if not _asks_itself(use, k)]
-            if any(_has(judge, k, name) for k in meant):
+            if any(_has(judge, k, name) for k in meant) or _is_elsewhere(judge, use):
                 continue
             lacking = [
                 k
@@ -47,6 +47,14 @@ def _settled(use: Use) -> bool:
     """
     return any(k is k.root for k in use.typed.classes) or (
         roots_of(use.base) == use.scope.receiver != ""
+    )
+
+
+def _is_elsewhere(judge: Judge, use: Use) -> bool:
+    """Whether a class outside the family, which a hook of a family hands out, has the name."""
+    return any(
+        use.name in klass.members or use.name in klass.stored
+        for klass in judge.view.types.strangers
     )
 
 
@@ -125,10 +133,20 @@ def _stands_elsewhere(judge: Judge, name: str, declarations: int) -> bool:
     return False
 
 
+def _is_replaced(klass: Klass, reader: Scope) -> bool:
+    """Whether ``klass`` does not run the method of a parent that reads."""
+    if reader.klass is None or not klass.is_a(reader.klass):
+        return False
+    member = klass.members.get(reader.function.name)
+    return member is not None and member.function is not reader.function
+
+
 def _unheard(
     judge: Judge, klass: Klass, attr: ClassAttr, meant: Member, reader: tuple[Scope, int] | None
 ) -> Diagnostic:
     related = [Related(judge.places.member(meant), f"{meant.symbol} is declared here")]
+    if reader is not None and _is_replaced(klass, reader[0]):
+        reader = None
     if reader is not None:
         scope, line = reader
         said = f"{scope.symbol} reads {meant.name}"
@@ -142,6 +160,6 @@ def _unheard(
         f"{klass.qualname}.{attr.name}",
         tuple(related),
         (),
-        f"{'' if reader is not None else f'Latent: nothing reads {meant.name} either. '}"
+        f"{'' if reader is not None else f'Latent: nothing reads its {meant.name} either. '}"
         f"It seems that {attr.name} was renamed: set {meant.name}, or drop it.",
     )
