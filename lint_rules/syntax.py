@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 
 import libcst as cst
 
@@ -48,16 +49,28 @@ def annotation_names(node: cst.BaseExpression) -> tuple[str, ...]:
     if name:
         return (name,)
     found: list[str] = []
-    for child in node.children:
+    for child in _parts(node):
         if isinstance(child, cst.BaseExpression):
             found += annotation_names(child)
         elif isinstance(child, (cst.SubscriptElement, cst.Element)):
-            for grandchild in child.children:
+            for grandchild in _parts(child):
                 if isinstance(grandchild, cst.Index):
                     found += annotation_names(grandchild.value)
                 elif isinstance(grandchild, cst.BaseExpression):
                     found += annotation_names(grandchild)
     return tuple(found)
+
+
+def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes right below one.
+
+    ``node.children`` copies, which asks for the spaces that a module parsed bare does not keep.
+    """
+    for field in fields(node):
+        value = getattr(node, field.name)
+        for part in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(part, cst.CSTNode):
+                yield part
 
 
 def parameters(
