@@ -219,3 +219,31 @@ class Mine(AttentionBackend):
     report = check([tmp_path], load_config([tmp_path]))
     [found] = report.diagnostics
     assert (found.code, found.symbol, found.severity) == ("MLA306", "Mine.graph_support", severity)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [("self.ratio > 1", []), ("self.ratio > 0", [("MLA202", "Leaf.build")])]
+)
+def test_a_comparison_that_the_first_value_fails_holds_where_the_second_was_stored(
+    tmp_path: Path, asked: str, expected: list[tuple[str, str]]
+) -> None:
+    files = {
+        **BASE,
+        "leaf.py": f"""
+        from base import AttentionMetadataBuilder
+
+        class Leaf(AttentionMetadataBuilder[int]):
+            def __init__(self, spec, names):
+                super().__init__(spec, names)
+                self.ratio = 1
+                if spec.compressed:
+                    self.ratio = spec.ratio
+                    self.table = [spec.ratio]
+
+            def build(self, common):
+                if {asked}:
+                    return self.table
+                return common
+        """,
+    }
+    assert findings(tmp_path, files) == expected
