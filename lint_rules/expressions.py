@@ -74,10 +74,18 @@ class Scope:
         self.refusable = 0
         self.nested = 0
         self.generator = False
+        self.broken = False
 
     def push(self, expr: Expr, fatal: bool = False) -> None:
         self.conditions.append((self.cond, expr, fatal))
         self.cond = len(self.conditions) - 1
+
+    def refuse(self) -> None:
+        """The way to where we are ends in raising: no call gets past it under its conditions."""
+        way = tuple(expr for expr, fatal in self.since(-1) if not fatal)
+        if way:
+            self.cond = -1
+            self.push(Not(And(way)), fatal=True)
 
     def since(self, base: int) -> list[tuple[Expr, bool]]:
         """The conditions added to ``base`` on the way to where we are, and which are fatal."""

@@ -100,7 +100,8 @@ class Statements(Expressions):
         outer, self.scope = self.scope, Scope()
         params = parameters(node.params, self.expr)
         self.scope.events.clear()
-        self._block(node.body)
+        if self._block(node.body) == _RAISES:
+            self.scope.refuse()
         scope, self.scope = self.scope, outer
         return Function(
             node.name.value,
@@ -179,6 +180,7 @@ class Statements(Expressions):
                 scope.cond = cond
             scope.push(test, fatal=True)
         elif isinstance(small, (cst.Break, cst.Continue)):
+            scope.broken |= isinstance(small, cst.Break)
             return _LEAVES
         elif isinstance(small, (cst.Import, cst.ImportFrom)):
             self._import(small)
@@ -249,6 +251,9 @@ class Statements(Expressions):
         other = scope.since(base)
         scope.cond = base
         if ended_then and ended_else:
+            if ended_then != ended_else:
+                scope.push(test if ended_else == _RAISES else Not(test), fatal=True)
+                scope.cond = base
             return min(ended_then, ended_else)
         if ended_then:
             for index, (condition, fatal) in enumerate(other):
@@ -298,17 +303,21 @@ class Statements(Expressions):
         test = self.expr(node.test)
         base = scope.cond
         scope.push(test)
-        self._looped(node, base)
-        return _LEAVES if test == Const("True") else _FALLS_THROUGH
+        broken = self._looped(node, base)
+        return _LEAVES if test == Const("True") and not broken else _FALLS_THROUGH
 
-    def _looped(self, node: cst.For | cst.While, base: int) -> None:
-        """The body of a loop and its ``else``, after which ``base`` holds again."""
+    def _looped(self, node: cst.For | cst.While, base: int) -> bool:
+        """The body of a loop and its ``else``, after which ``base`` holds; has it a ``break``?"""
+        scope = self.scope
+        outer, scope.broken = scope.broken, False
         self._block(node.body)
-        self.scope.cond = base
+        broken, scope.broken = scope.broken, outer
+        scope.cond = base
         if node.orelse is not None:
             self.line = self.lines.line(node.orelse)
             self._block(node.orelse.body)
-            self.scope.cond = base
+            scope.cond = base
+        return broken
 
     def _match(self, node: cst.Match) -> int:
         self.line = self.lines.line(node)

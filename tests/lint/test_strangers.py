@@ -247,3 +247,84 @@ def test_a_comparison_that_the_first_value_fails_holds_where_the_second_was_stor
         """,
     }
     assert findings(tmp_path, files) == expected
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("raise NotImplementedError", []),
+        ("return", [("MLA202", "Leaf.build")]),
+        ("if names:\n            raise NotImplementedError", [("MLA202", "Leaf.build")]),
+    ],
+)
+def test_what_is_left_after_a_return_may_be_refused(
+    tmp_path: Path, rest: str, expected: list[tuple[str, str]]
+) -> None:
+    leaf = f"""
+from base import AttentionMetadataBuilder
+
+class Leaf(AttentionMetadataBuilder[int]):
+    def __init__(self, spec, names):
+        super().__init__(spec, names)
+        if spec.plain:
+            self.table = spec.table
+            return
+        {rest}
+
+    def build(self, common):
+        return self.table
+"""
+    assert findings(tmp_path, {**BASE, "leaf.py": leaf}) == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [("raise ValueError(spec)", []), ("return", [("MLA202", "Leaf.build")])]
+)
+def test_the_other_branch_of_a_return_may_be_refused(
+    tmp_path: Path, other: str, expected: list[tuple[str, str]]
+) -> None:
+    leaf = f"""
+from base import AttentionMetadataBuilder
+
+class Leaf(AttentionMetadataBuilder[int]):
+    def __init__(self, spec, names):
+        super().__init__(spec, names)
+        if spec.plain:
+            self.table = spec.table
+            return
+        else:
+            {other}
+
+    def build(self, common):
+        return self.table
+"""
+    assert findings(tmp_path, {**BASE, "leaf.py": leaf}) == expected
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("break", []),
+        ("return", [("MLA202", "Leaf.build")]),
+        ("for name in names:\n                    break", [("MLA202", "Leaf.build")]),
+    ],
+)
+def test_an_endless_loop_ends_where_it_breaks(
+    tmp_path: Path, way: str, expected: list[tuple[str, str]]
+) -> None:
+    leaf = f"""
+from base import AttentionMetadataBuilder
+
+class Leaf(AttentionMetadataBuilder[int]):
+    def __init__(self, spec, names):
+        super().__init__(spec, names)
+        if not spec.plain:
+            while True:
+                names = names[1:]
+                {way}
+        self.table = spec.table
+
+    def build(self, common):
+        return self.table
+"""
+    assert findings(tmp_path, {**BASE, "leaf.py": leaf}) == expected
