@@ -51,10 +51,26 @@ def _settled(use: Use) -> bool:
 
 
 def _is_elsewhere(judge: Judge, use: Use) -> bool:
-    """Whether a class outside the family, which a hook of a family hands out, has the name."""
+    """Whether a class that is not declared there, but may be held all the same, has the name.
+
+    It is one that a hook of a family hands out, one that holds a backend for each step, or another
+    part of the family of which the declaration names one.
+    """
+    types = judge.view.types
+
+    def steps(klass: Klass) -> bool:
+        return any(typed.many for typed in types.held(klass).values())
+
+    if not use.typed.classes:
+        return False  # built where it is held
+    families = {p for k in use.typed.classes for p in k.mro if p in types.roots}
     return any(
-        use.name in klass.members or use.name in klass.stored
-        for klass in judge.view.types.strangers
+        klass in types.strangers
+        or any(parent in families for parent in klass.mro)
+        or (klass.root not in types.roots and steps(klass))
+        for klass in judge.project.classes
+        if use.name in klass.own or use.name in klass.stored
+        if not _asks_itself(use, klass)
     )
 
 

@@ -328,3 +328,60 @@ class Leaf(AttentionMetadataBuilder[int]):
         return self.table
 """
     assert findings(tmp_path, {**BASE, "leaf.py": leaf}) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"), [("", [("MLA306", "Layer.run")]), ("self.steps = [builder]", [])]
+)
+def test_a_class_that_holds_a_backend_for_each_step_may_be_meant(
+    tmp_path: Path, kept: str, expected: list[tuple[str, str]]
+) -> None:
+    text = f"""
+from base import AttentionMetadataBuilder
+
+class Mine(AttentionMetadataBuilder[int]):
+    def build(self, common):
+        return common
+
+class Steps:
+    def __init__(self, builder: AttentionMetadataBuilder):
+        self.first = builder
+        {kept}
+
+class Layer:
+    builder: AttentionMetadataBuilder
+
+    def run(self, step):
+        return self.builder.steps[step]
+"""
+    assert findings(tmp_path, {**BASE, "run.py": text}) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [("AttentionImplBase", []), ("object", [("MLA306", "Layer.run")])],
+)
+def test_another_part_of_the_family_may_be_meant(
+    tmp_path: Path, base: str, expected: list[tuple[str, str]]
+) -> None:
+    text = f"""
+from base import AttentionImpl, AttentionImplBase
+
+class Dense(AttentionImpl[int]):
+    def __init__(self, heads, scale):
+        self.scale = scale
+
+    def forward(self, query, output):
+        return self.scale
+
+class Sparse({base}):
+    def gather(self, query):
+        return query
+
+class Layer:
+    impl: AttentionImpl
+
+    def run(self, query):
+        return self.impl.gather(query)
+"""
+    assert findings(tmp_path, {**BASE, "run.py": text}) == expected
