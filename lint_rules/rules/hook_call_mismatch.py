@@ -11,6 +11,7 @@ from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.rules.hook_signature_drift import declaration, promise_of
+from lint_rules.strangers import strangers
 from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
@@ -76,6 +77,12 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             for m, errors in failing.items()
             if inside is not None and _promised(m.owner, m, call)
         }
+    elif failing and any(
+        not binding_errors(shape(m.function), call)
+        for k in strangers(judge.view, use)
+        if (m := k.method(name)) is not None and m.function is not None
+    ):
+        return
     if failing:
         yield _refused(judge, name, use, call, failing)
 

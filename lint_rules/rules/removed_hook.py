@@ -11,6 +11,7 @@ from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
 from lint_rules.nearest import nearest
+from lint_rules.strangers import asks_itself, strangers
 from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
@@ -26,8 +27,8 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
         for use in uses:
             if is_guarded(use) or not _settled(use) or (use.scope.symbol, name) in said:
                 continue
-            meant = [k for k in use.typed.possible if not _asks_itself(use, k)]
-            if any(_has(judge, k, name) for k in meant) or _is_elsewhere(judge, use):
+            meant = [k for k in use.typed.possible if not asks_itself(use, k)]
+            if any(_has(judge, k, name) for k in meant) or any(strangers(judge.view, use)):
                 continue
             lacking = [
                 k
@@ -47,37 +48,6 @@ def _settled(use: Use) -> bool:
     """
     return any(k is k.root for k in use.typed.classes) or (
         roots_of(use.base) == use.scope.receiver != ""
-    )
-
-
-def _is_elsewhere(judge: Judge, use: Use) -> bool:
-    """Whether a class that is not declared there, but may be held all the same, has the name.
-
-    It is one that a hook of a family hands out, one that holds a backend for each step, or another
-    part of the family of which the declaration names one.
-    """
-    types = judge.view.types
-
-    def steps(klass: Klass) -> bool:
-        return any(typed.many for typed in types.held(klass).values())
-
-    if not use.typed.classes:
-        return False  # built where it is held
-    families = {p for k in use.typed.classes for p in k.mro if p in types.roots}
-    return any(
-        klass in types.strangers
-        or any(parent in families for parent in klass.mro)
-        or (klass.root not in types.roots and steps(klass))
-        for klass in judge.project.classes
-        if use.name in klass.own or use.name in klass.stored
-        if not _asks_itself(use, klass)
-    )
-
-
-def _asks_itself(use: Use, klass: Klass) -> bool:
-    """Whether what ``klass`` has under the name is the very method that asks for it."""
-    return klass.members.get(use.name) is not None and (
-        klass.members[use.name].function is use.scope.function
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from mla_guard.diagnostic import LINT_RULES
 from tests.field.cases import NEWEST, Finding, cases
 from tests.field.history import subject
 from tests.field.labels import Label, compare, labels
+from tests.field.outside import faults
 from tests.field.wheels import pins
 
 
@@ -18,6 +20,18 @@ def test_every_fault_names_a_pinned_release() -> None:
 
 def test_every_newest_release_has_verdicts() -> None:
     assert [engine for engine, release in NEWEST.items() if not labels(engine, release)] == []
+
+
+def test_every_fault_outside_names_a_pinned_release_and_no_row() -> None:
+    listed = faults()
+    assert len({(f.code, f.engine, f.release, f.symbol, f.about) for f in listed}) == len(listed)
+    known = pins()
+    releases = [(f.engine, f.release) for f in listed]
+    releases += [host for f in listed for host in f.host.items()]
+    assert [(name, release) for name, release in releases if release not in known[name]] == []
+    assert {f.code for f in listed} <= LINT_RULES.keys()
+    rows = {(c.engine, c.release, c.path, c.symbol, *c.words) for c in cases()}
+    assert [f for f in listed if (f.engine, f.release, f.path, f.symbol, f.about) in rows] == []
 
 
 def test_a_finding_without_a_label_and_a_label_without_a_finding_are_told() -> None:

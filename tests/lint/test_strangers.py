@@ -385,3 +385,33 @@ class Layer:
         return self.impl.gather(query)
 """
     assert findings(tmp_path, {**BASE, "run.py": text}) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [("self, common, step", []), ("self, common", [("MLA102", "Layer.run")])],
+)
+def test_a_call_may_fit_what_holds_a_backend_for_each_step(
+    tmp_path: Path, parameters: str, expected: list[tuple[str, str]]
+) -> None:
+    text = f"""
+from base import AttentionMetadataBuilder
+
+class Mine(AttentionMetadataBuilder[int]):
+    def build(self, common):
+        return common
+
+class Steps:
+    def __init__(self, builder: AttentionMetadataBuilder):
+        self.steps = [builder]
+
+    def build({parameters}):
+        return common
+
+class Layer:
+    builder: AttentionMetadataBuilder
+
+    def run(self, common, step):
+        return self.builder.build(common, step)
+"""
+    assert findings(tmp_path, {**BASE, "run.py": text}) == expected
