@@ -69,3 +69,16 @@ def test_two_findings_of_one_symbol_are_told_apart_by_what_they_are_about() -> N
     assert subject(read) == "A.plan reads cache unguarded"
     assert subject(contradicted) == "A.plan reads cache in a branch that implies that it is absent"
     assert subject("W does not pass on plan, which callers probe") == "W does not pass on plan"
+
+
+def test_a_finding_is_the_same_where_arguments_and_counts_differ() -> None:
+    stored = "f says kind = MLA in {} branches and stores scaling in {}; A.__init__ reads scaling"
+    told = "f says kind = MLA in some branches and stores scaling in some"
+    assert {subject(stored.format(7, 4)), subject(stored.format(8, 5))} == {told}
+    bound = "A.plan calls self._apply({}=...), which does not bind to B._apply(bs, plan=...)"
+    assert {subject(bound.format("bs")), subject(bound.format("plan"))} == {
+        "A.plan calls self._apply()"
+    }
+    assert subject("P stands in for A, but has no depth, which Q.run calls: AttributeError") == (
+        "P stands in for A, but has no depth"
+    )
