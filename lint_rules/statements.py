@@ -6,9 +6,7 @@ How control leaves a suite decides under which conditions what follows it happen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
-
-import libcst as cst
+from typing import TYPE_CHECKING, Protocol
 
 from lint_rules.expressions import Expressions, Scope
 from lint_rules.facts import (
@@ -26,6 +24,11 @@ from lint_rules.facts import (
     Return,
 )
 from lint_rules.syntax import annotation_names, body_kind, dotted_name, handler_names, parameters
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
 
 __all__ = ["Lines", "Statements"]
 
