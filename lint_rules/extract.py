@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lint_rules.described import declares
 from lint_rules.facts import Call, ClassAttr, ClassFacts, Const, Expr, FileFacts, Function, Name
 from lint_rules.nodes import ParserSyntaxError, lightened, own, parsed_whole, parsing, written
 from lint_rules.outline import joined, logical_lines, reduced
@@ -145,6 +146,7 @@ class _Extractor(Statements):
     def run(self, module: cst.Module) -> FileFacts:
         self._module_body(module.body, ())
         self.lines.finish()
+        functions = [*self.functions, *(m for klass in self.classes for m in klass.methods)]
         return FileFacts(
             self.path,
             tuple(self.imports),
@@ -153,6 +155,7 @@ class _Extractor(Statements):
             tuple(self.classes),
             tuple(self.functions),
             *flows(self.imports, self.aliases, self.classes, self.functions),
+            tuple(dict.fromkeys(pair for function in functions for pair in declares(function))),
         )
 
     def _module_body(self, body: Sequence[cst.CSTNode], inside: tuple[str, ...]) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from lint_rules.expressions import Expressions, Scope
 from lint_rules.facts import (
     And,
     Bind,
     Call,
+    Code,
     Compare,
     Const,
     Expr,
@@ -22,6 +25,7 @@ from lint_rules.facts import (
     Not,
     Or,
     Return,
+    named,
 )
 from lint_rules.syntax import annotation_names, body_kind, dotted_name, handler_names, parameters
 
@@ -32,6 +36,7 @@ else:
 
 __all__ = ["Lines", "Statements"]
 
+_ENCODER = msgspec.msgpack.Encoder()
 _FALLS_THROUGH, _LEAVES, _RAISES = 0, 1, 2
 _CAUGHT = {"AttributeError", "Exception", "BaseException", ""}
 
@@ -105,19 +110,22 @@ class Statements(Expressions):
         self.scope.events.clear()
         self._block(node.body)
         scope, self.scope = self.scope, outer
-        return Function(
+        code = Code(tuple(scope.events), tuple(scope.conditions))
+        function = Function(
             node.name.value,
             line,
             params,
             annotation_names(node.returns.annotation) if node.returns is not None else (),
             tuple(name for name, _ in marks),
             body_kind(node.body),
-            tuple(scope.events),
-            tuple(scope.conditions),
+            _ENCODER.encode(code),
+            tuple(sorted(named(scope.events))),
             scope.generator,
             tuple(call for _, call in marks if call is not None),
             conditional,
         )
+        function.keep(code)
+        return function
 
     def _block(self, body: cst.CSTNode) -> int:
         """Read a suite; whether and how control leaves it before its end."""
