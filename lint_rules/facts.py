@@ -202,8 +202,9 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A function or method.
 
     ``body`` is ``"raise"`` (only raises), ``"trivial"`` (docstring, ``pass`` or a constant
-    returned) or ``"code"``. ``encoded`` is its :class:`Code`, which most are never asked for, and
-    ``names`` the last names of what is called, bound and returned, and of whose methods are called.
+    returned) or ``"code"``. ``encoded`` is its :class:`Code`, decoded when it is asked for, and
+    ``names`` the last names of what is called, bound and returned, and of whose methods are called;
+    ``stores`` are the attributes of its first parameter that it assigns.
     ``decorators`` are dotted names; ``marks`` are those of them that are calls, arguments included.
     ``conditional`` says that the definition stands in an ``if`` or ``try`` of its class body.
     """
@@ -216,25 +217,26 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     body: str
     encoded: bytes
     names: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
     generator: bool = False
     marks: tuple[Call, ...] = ()
     conditional: bool = False
 
     def keep(self, code: Code) -> None:
         """Have at hand what :attr:`encoded` was made of."""
-        self.__dict__["_code"] = code
+        self.__dict__["code"] = code
 
     @cached_property
-    def _code(self) -> Code:
+    def code(self) -> Code:
         return _decoder().decode(self.encoded)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        return self._code.events
+        return self.code.events
 
     @cached_property
     def conditions(self) -> tuple[tuple[int, Expr, bool], ...]:
-        return self._code.conditions
+        return self.code.conditions
 
     @cached_property
     def calls(self) -> tuple[CallEvent, ...]:
@@ -253,6 +255,8 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @cached_property
     def appended(self) -> list[tuple[Attr, Expr]]:
         """What calls add to a list or set that is an attribute: ``self.x.append(value)``."""
+        if {"append", "add"}.isdisjoint(self.names):
+            return []
         return [
             (event.call.func.value, event.call.args[0])
             for event in self.calls

@@ -27,6 +27,7 @@ from lint_rules.facts import (
     Return,
     named,
 )
+from lint_rules.stores import stores
 from lint_rules.syntax import annotation_names, body_kind, dotted_name, handler_names, parameters
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Statements(Expressions):
             body_kind(node.body),
             _ENCODER.encode(code),
             tuple(sorted(named(scope.events))),
+            tuple(stores(params[0].name if params else "", code)),
             scope.generator,
             tuple(call for _, call in marks if call is not None),
             conditional,
