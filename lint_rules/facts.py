@@ -204,7 +204,8 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     ``body`` is ``"raise"`` (only raises), ``"trivial"`` (docstring, ``pass`` or a constant
     returned) or ``"code"``. ``encoded`` is its :class:`Code`, decoded when it is asked for, and
     ``names`` the last names of what is called, bound and returned, and of whose methods are called;
-    ``stores`` are the attributes of its first parameter that it assigns.
+    ``stores`` are the attributes of its first parameter that it assigns, ``elsewhere`` those of
+    anything else.
     ``decorators`` are dotted names; ``marks`` are those of them that are calls, arguments included.
     ``conditional`` says that the definition stands in an ``if`` or ``try`` of its class body.
     """
@@ -218,6 +219,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     encoded: bytes
     names: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
     generator: bool = False
     marks: tuple[Call, ...] = ()
     conditional: bool = False

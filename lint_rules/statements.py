@@ -27,7 +27,7 @@ from lint_rules.facts import (
     Return,
     named,
 )
-from lint_rules.stores import stores
+from lint_rules.stores import elsewhere, stores
 from lint_rules.syntax import annotation_names, body_kind, dotted_name, handler_names, parameters
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class Statements(Expressions):
         self._block(node.body)
         scope, self.scope = self.scope, outer
         code = Code(tuple(scope.events), tuple(scope.conditions))
+        receiver = params[0].name if params else ""
         function = Function(
             node.name.value,
             line,
@@ -121,7 +122,8 @@ class Statements(Expressions):
             body_kind(node.body),
             _ENCODER.encode(code),
             tuple(sorted(named(scope.events))),
-            tuple(stores(params[0].name if params else "", code)),
+            tuple(stores(receiver, code)),
+            tuple(elsewhere(receiver, code)),
             scope.generator,
             tuple(call for _, call in marks if call is not None),
             conditional,

@@ -10,7 +10,7 @@ from lint_rules.facts import Attr, Bind, CallEvent, Code, Const, Function, Item,
 if TYPE_CHECKING:
     from lint_rules.link import Klass
 
-__all__ = ["Stored", "computes_names", "stores"]
+__all__ = ["Stored", "computes_names", "elsewhere", "stores"]
 
 
 class Stored(Mapping[str, "list[tuple[Klass, Function, Write]]"]):
@@ -57,6 +57,12 @@ def stores(receiver: str, code: Code) -> dict[str, list[Write]]:
                 write = Write(target, name, None, event.line, event.cond)
                 found.setdefault(name, []).append(write)
     return found
+
+
+def elsewhere(receiver: str, code: Code) -> dict[str, None]:
+    """The attributes of anything but ``receiver`` that are assigned."""
+    target = Name(receiver)
+    return dict.fromkeys(e.name for e in code.events if type(e) is Write and e.target != target)
 
 
 def computes_names(method: Function) -> bool:
