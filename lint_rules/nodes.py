@@ -142,7 +142,7 @@ def __getattr__(name: str) -> type[Node]:
 def parsing() -> Iterator[Callable[[str], libcst.Module]]:
     """What parses a module, into nodes of this one, as long as the context lasts.
 
-    It raises :class:`ParserSyntaxError`.
+    It raises :class:`ParserSyntaxError`. No other thread may import LibCST meanwhile.
     """
     parse = _native()
     own = sys.modules.get("libcst")
