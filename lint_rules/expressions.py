@@ -6,9 +6,8 @@ What an expression reads, calls, probes and binds becomes an event of the functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import libcst as cst
 import msgspec
 
 from lint_rules.facts import (
@@ -33,6 +32,11 @@ from lint_rules.facts import (
     dotted,
 )
 from lint_rules.syntax import CONSTANT_NAMES
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
 
 __all__ = ["Expressions", "Scope"]
 

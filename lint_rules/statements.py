@@ -6,15 +6,16 @@ How control leaves a suite decides under which conditions what follows it happen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import libcst as cst
+import msgspec
 
 from lint_rules.expressions import Expressions, Scope
 from lint_rules.facts import (
     And,
     Bind,
     Call,
+    Code,
     Compare,
     Const,
     Expr,
@@ -24,11 +25,19 @@ from lint_rules.facts import (
     Not,
     Or,
     Return,
+    named,
 )
+from lint_rules.stores import elsewhere, stores
 from lint_rules.syntax import annotation_names, body_kind, dotted_name, handler_names, parameters
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
 
 __all__ = ["Lines", "Statements"]
 
+_ENCODER = msgspec.msgpack.Encoder()
 _FALLS_THROUGH, _LEAVES, _RAISES = 0, 1, 2
 _CAUGHT = {"AttributeError", "Exception", "BaseException", ""}
 
@@ -103,19 +112,25 @@ class Statements(Expressions):
         if self._block(node.body) == _RAISES:
             self.scope.refuse()
         scope, self.scope = self.scope, outer
-        return Function(
+        code = Code(tuple(scope.events), tuple(scope.conditions))
+        receiver = params[0].name if params else ""
+        function = Function(
             node.name.value,
             line,
             params,
             annotation_names(node.returns.annotation) if node.returns is not None else (),
             tuple(name for name, _ in marks),
             body_kind(node.body),
-            tuple(scope.events),
-            tuple(scope.conditions),
+            _ENCODER.encode(code),
+            tuple(sorted(named(scope.events))),
+            tuple(stores(receiver, code)),
+            tuple(elsewhere(receiver, code)),
             scope.generator,
             tuple(call for _, call in marks if call is not None),
             conditional,
         )
+        function.keep(code)
+        return function
 
     def _block(self, body: cst.CSTNode) -> int:
         """Read a suite; whether and how control leaves it before its end."""

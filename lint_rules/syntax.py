@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import fields
-
-import libcst as cst
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lint_rules.facts import Expr, Parameter
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
 
 __all__ = [
     "CONSTANT_NAMES",
@@ -49,28 +52,16 @@ def annotation_names(node: cst.BaseExpression) -> tuple[str, ...]:
     if name:
         return (name,)
     found: list[str] = []
-    for child in _parts(node):
+    for child in node.children:
         if isinstance(child, cst.BaseExpression):
             found += annotation_names(child)
         elif isinstance(child, (cst.SubscriptElement, cst.Element)):
-            for grandchild in _parts(child):
+            for grandchild in child.children:
                 if isinstance(grandchild, cst.Index):
                     found += annotation_names(grandchild.value)
                 elif isinstance(grandchild, cst.BaseExpression):
                     found += annotation_names(grandchild)
     return tuple(found)
-
-
-def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The nodes right below one.
-
-    ``node.children`` copies, which asks for the spaces that a module parsed bare does not keep.
-    """
-    for field in fields(node):
-        value = getattr(node, field.name)
-        for part in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(part, cst.CSTNode):
-                yield part
 
 
 def parameters(

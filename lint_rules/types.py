@@ -334,8 +334,8 @@ class Types:
                     typed = self.annotated(owner.path, attr.annotation)
                     if typed is not None:
                         found[attr.name] = typed
-            for name, writes in klass.stored.items():
-                for owner, function, write in writes:
+            for name in klass.stored:
+                for owner, function, write in klass.stored[name] if name in self.reached else ():
                     typed = self.annotated(owner.path, write.annotation)
                     if typed is None and write.value is not None:
                         typed = self.scope(owner, function).typed(write.value)
@@ -353,8 +353,8 @@ class Types:
         """What methods append to a list that they keep: ``self.x.append(Backend(...))``."""
         for owner in klass.mro:
             for method in owner.facts.methods:
-                scope = self.scope(owner, method)
                 for target, value in method.appended:
+                    scope = self.scope(owner, method)
                     if target.value == Name(scope.receiver):
                         typed = scope.typed(value)
                         if typed is not None:
