@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from lint_rules.facts import (
-    Attr,
-    Bind,
-    Call,
-    CallEvent,
-    Expr,
-    Name,
-    Not,
-    Or,
-    Read,
-    Seq,
-    dotted,
-)
+from lint_rules.facts import Bind, CallEvent, Expr, Name, Or, Read, Seq, dotted
 from lint_rules.handing import Target, asked_by, method_value
-from lint_rules.link import Klass, Project, kind_of
+from lint_rules.link import Klass, Project
 from lint_rules.types import Scope, Typed, Types
 from lint_rules.uses import Use, UseKind
 
@@ -158,47 +146,6 @@ class Asked:
             for klass in classes:
                 found.setdefault(klass, []).append((scope, event))
         return found
-
-    @cached_property
-    def only_if(self) -> dict[Klass, frozenset[Expr]]:
-        """What holds wherever the tree builds a class, of what is the same everywhere.
-
-        Such are flags that a function without arguments gives: ``get_config().flag``.
-        """
-        found: dict[Klass, frozenset[Expr]] = {}
-        for scope in self.types.naming_scopes:
-            for event in scope.function.calls:
-                for klass in self._built_by(scope, event.call.func):
-                    if scope.klass is None or not scope.klass.is_a(klass):
-                        literals = _everywhere(scope, event.cond)
-                        found[klass] = found.get(klass, literals) & literals
-        return {klass: literals for klass, literals in found.items() if literals}
-
-    def _built_by(self, scope: Scope, func: Expr) -> list[Klass]:
-        """The classes of which a call builds an instance: by name, or by a class method."""
-        name = dotted(func)
-        classes = self.project.resolve(scope.path, name) if name else []
-        if classes or not isinstance(func, Attr):
-            return classes
-        owner = dotted(func.value)
-        return [
-            klass
-            for klass in (self.project.resolve(scope.path, owner) if owner else ())
-            if (m := klass.method(func.name)) is not None
-            and m.function is not None
-            and kind_of(m.function) == "class"
-        ]
-
-
-def _everywhere(scope: Scope, cond: int) -> frozenset[Expr]:
-    return frozenset(item for item in scope.guards(cond) if _is_global(item))
-
-
-def _is_global(literal: Expr) -> bool:
-    base = literal.value if isinstance(literal, Not) else literal
-    while isinstance(base, Attr):
-        base = base.value
-    return isinstance(base, Call) and isinstance(base.func, Name) and base == Call(base.func)
 
 
 def _shared(a: str, b: str) -> str:

@@ -244,21 +244,6 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return found
 
     @cached_property
-    def named(self) -> frozenset[str]:
-        """The last names of what is called, bound and returned, and of whose methods are called."""
-        found: set[str] = set()
-        for event in self.events:
-            kind = type(event)
-            if kind is CallEvent:
-                func = event.call.func  # type: ignore[union-attr]
-                found.add(last_name(func))
-                if type(func) is Attr:
-                    found.add(last_name(func.value))
-            elif kind is Bind or kind is Return:
-                found.add(last_name(event.value))  # type: ignore[union-attr, arg-type]
-        return frozenset(found)
-
-    @cached_property
     def returned(self) -> tuple[Return, ...]:
         return tuple(e for e in self.events if type(e) is Return)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
-from lint_rules.facts import Attr, Bind, CallEvent, Name, Read, Return, dotted, last_name
+from lint_rules.facts import Attr, CallEvent, Name, Read, last_name
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of, shape
@@ -204,34 +204,16 @@ class Judge:
         others = {name for k in root.descendants for name in k.parameters}
         return bool(set(call.keywords) & (others - known))
 
+    def is_built(self, klass: Klass) -> bool:
+        """Whether the tree constructs ``klass`` itself, or hands it out."""
+        return klass in self.project.naming.made
+
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""
         return [
-            self.places.related(path, line, klass.name, message)
-            for path, line, message in self._built.get(klass, ())
+            self.places.related(place.path, line, klass.name, f"{place.symbol} {what} {klass.name}")
+            for place, line, what in self.project.naming.made.get(klass, ())
         ]
-
-    @cached_property
-    def _built(self) -> dict[Klass, list[tuple[str, int, str]]]:
-        found: dict[Klass, list[tuple[str, int, str]]] = {}
-        for scope in self.view.types.naming_scopes:
-            for event in scope.function.events:
-                called = isinstance(event, CallEvent)
-                if isinstance(event, CallEvent):
-                    value = event.call.func
-                elif isinstance(event, (Bind, Return)):
-                    value = event.value
-                else:
-                    continue
-                if last_name(value) not in self.project.class_names:
-                    continue
-                name = dotted(value)
-                for klass in self.project.resolve(scope.path, name) if name else ():
-                    what = "builds a" if called else "hands out"
-                    found.setdefault(klass, []).append(
-                        (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
-                    )
-        return found
 
 
 def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lint_rules.facts import (
     Attr,
@@ -26,6 +27,9 @@ from lint_rules.facts import (
 )
 from lint_rules.mro import linearised
 from mla_guard.drift import Param, Shape, without_receiver
+
+if TYPE_CHECKING:
+    from lint_rules.naming import Naming
 
 __all__ = ["Klass", "Member", "Project", "kind_of", "shape"]
 
@@ -54,8 +58,12 @@ def is_abstract(function: Function) -> bool:
 
 def shape(function: Function) -> Shape:
     """The parameters that a caller of the bound method fills."""
-    full = tuple(Param(p.name, p.kind, p.required) for p in function.params)
-    return full if kind_of(function) == "static" else without_receiver(full)
+    found: Shape | None = function.__dict__.get("shape")
+    if found is None:
+        full = tuple(Param(p.name, p.kind, p.required) for p in function.params)
+        found = full if kind_of(function) == "static" else without_receiver(full)
+        function.__dict__["shape"] = found  # many rules ask for it
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +376,13 @@ class Project:
             found |= new
             queue += new
         return frozenset(found)
+
+    @cached_property
+    def naming(self) -> Naming:
+        """Where the code names classes."""
+        from lint_rules.naming import Naming  # which is made of what is defined here
+
+        return Naming(self)
 
     def resolve(self, path: str, name: str) -> list[Klass]:
         """The classes that the dotted ``name`` can mean in the file ``path``."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from lint_rules.conditions import atoms, conjunction, formula
+from lint_rules.conditions import atoms, formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -26,6 +26,7 @@ from lint_rules.facts import (
     last_name,
 )
 from lint_rules.link import Klass, kind_of
+from lint_rules.naming import Place, guards
 
 if TYPE_CHECKING:
     from lint_rules.types import Types
@@ -124,8 +125,7 @@ class Scope:
 
     @property
     def symbol(self) -> str:
-        name = self.function.name
-        return f"{self.klass.qualname}.{name}" if self.klass is not None else name
+        return Place(self.path, self.klass, self.function).symbol
 
     def single(self, name: str) -> Expr | None:
         """The value of a local that is assigned once and is no parameter."""
@@ -138,8 +138,7 @@ class Scope:
         """The conditions under which an event happens, as formulas all of which hold."""
         found = self._guards.get(cond)
         if found is None:
-            path = conjunction(map(formula, self.path_of(cond)))
-            found = self._guards[cond] = path.items if isinstance(path, And) else (path,)
+            found = self._guards[cond] = guards(self.function, cond)
         return found
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lint_rules.conditions import show
 from lint_rules.dispatch import super_target
@@ -41,17 +41,15 @@ def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
 def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
     assert use.call is not None
     call = arguments(use.call)
+    meant = list(_implementing(use.typed.possible, name))
+    if not any(_refuses(member, call) for member in {id(m.function): m for _, m in meant}.values()):
+        return  # whom the call reaches takes longer to tell
     failing: dict[Member, tuple[str, ...]] = {}
     binding = 0
     inside = use.scope.klass if use.scope.klass in judge.view.backends else None
     if _asks_signature(use, call):
         return
-    for klass in use.typed.possible:
-        member = klass.method(name)
-        if member is None or member.function is None:
-            continue
-        if is_abstract(member.function) or kind_of(member.function) == "property":
-            continue
+    for klass, member in meant:
         if not use.admits(klass, judge.view):
             continue
         if judge.view.in_steps(klass) and klass not in use.typed.exact:
@@ -78,6 +76,21 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         }
     if failing:
         yield _refused(judge, name, use, call, failing)
+
+
+def _implementing(classes: Iterable[Klass], name: str) -> Iterator[tuple[Klass, Member]]:
+    """Those of some classes that can be called by ``name``, and what is called then."""
+    for klass in classes:
+        member = klass.method(name)
+        if member is None or member.function is None:
+            continue
+        if not is_abstract(member.function) and kind_of(member.function) != "property":
+            yield klass, member
+
+
+def _refuses(member: Member, call: Arguments) -> bool:
+    assert member.function is not None
+    return bool(binding_errors(shape(member.function), call))
 
 
 def _picks(inside: Klass, use: Use) -> bool:
@@ -363,9 +376,12 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
         if (init := klass.method("__init__")) is not None
         and (promise := _promised_init(klass)) is not None
     ]
+    names = {p.name for _, _, promise in promised for p in _parameters(promise)}
     for scope in judge.view.types.scopes() if promised else ():
         for event in scope.function.calls:
             if event.caught or not isinstance(event.call.func, (Name, Attr)):
+                continue
+            if not any(type(a) is Name and a.id in names for a in event.call.args):
                 continue
             made = scope.class_typed(event.call.func)
             if made is None:
@@ -379,6 +395,10 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
                 if moved:
                     said.add(init)
                     yield _misbuilt(judge, scope, event, init, promise, moved)
+
+
+def _parameters(member: Member) -> Shape:
+    return shape(member.function) if member.function is not None else ()
 
 
 def _promised_init(klass: Klass) -> Member | None:

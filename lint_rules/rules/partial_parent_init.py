@@ -24,7 +24,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
             if key in said or (
                 klass is not passed.owner
                 and passed.owner in judge.classes
-                and (passed.owner is not klass and judge.built(passed.owner))
+                and (passed.owner is not klass and judge.is_built(passed.owner))
             ):
                 continue
             readings = _lost(judge, klass, flow, passed)
