@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
@@ -19,7 +20,12 @@ from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
 from mla_guard.dropping import reduced
 
+if TYPE_CHECKING:
+    from lint_rules.kept import Kept
+
 __all__ = ["Judge"]
+
+T = TypeVar("T")
 
 
 class Judge:
@@ -34,9 +40,10 @@ class Judge:
     ) -> None:
         self.project = project
         self.sources = sources
-        self.view = View(project, backend_roots)
+        self.view: View = View(project, backend_roots)
         self.places = Places(sources)
-        self._flows: dict[Klass, Flow] = {}
+        self.kept: Kept | None = None
+        self._flows: dict[tuple[Klass, bool], Flow] = {}
         self._foreign: dict[Klass, Foreign] = {}
         self._inner: dict[Klass, frozenset[Klass]] = {}
 
@@ -118,10 +125,25 @@ class Judge:
             self._inner[klass] = frozenset(wrapper.inner(self.view))
         return inner in self._inner[klass] and not self.foreign_to(klass, inner)
 
-    def flow(self, klass: Klass) -> Flow:
-        found = self._flows.get(klass)
+    def each(
+        self, classes: Iterable[Klass], judgement: Callable[[Judge, Klass], Iterable[T]]
+    ) -> Iterator[T]:
+        """What ``judgement``, a function of a module, gives for each of ``classes``.
+
+        It is not asked where it gave nothing in an earlier check, and would again (``kept``). To
+        keep to that is not its business: what it reads of its arguments is noted.
+        """
+        if "<" in judgement.__qualname__:
+            raise ValueError(f"{judgement.__qualname__} is no function of a module")
+        for klass in classes:
+            kept = self.kept
+            yield from judgement(self, klass) if kept is None else kept.judged(klass, judgement)
+
+    def flow(self, klass: Klass, *, defaults: bool = True) -> Flow:
+        """What the constructor of ``klass`` does; ``defaults`` as :class:`Flow` has it."""
+        found = self._flows.get((klass, defaults))
         if found is None:
-            found = self._flows[klass] = Flow(self.project, klass)
+            found = self._flows[klass, defaults] = Flow(self.project, klass, defaults=defaults)
         return found
 
     def hooks(self, klass: Klass) -> list[Member]:

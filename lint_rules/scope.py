@@ -27,6 +27,7 @@ from lint_rules.facts import (
 )
 from lint_rules.link import Klass, kind_of
 from lint_rules.naming import Place, guards
+from lint_rules.noted import open_ended
 
 if TYPE_CHECKING:
     from lint_rules.types import Types
@@ -103,10 +104,16 @@ def merged(found: Iterable[Typed | None]) -> Typed | None:
 class Scope:
     """A function read in its file and class."""
 
-    types: Types
+    _types: Types
     path: str
     klass: Klass | None
     function: Function
+
+    @property
+    def types(self) -> Types:
+        """What the whole project tells about the backends that expressions hold."""
+        open_ended()
+        return self._types
 
     @property
     def binds(self) -> dict[str, list[Bind]]:

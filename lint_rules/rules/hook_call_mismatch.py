@@ -22,13 +22,17 @@ __all__ = ["check"]
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
     yield from _calls_on_backends(judge)
-    for klass in judge.classes:
-        yield from _collisions(judge, klass)
-        for method in klass.facts.methods:
-            scope = judge.view.types.scope(klass, method)
-            yield from _calls_to_parents(judge, klass, scope)
+    yield from judge.each(judge.classes, _inside)
     yield from _constructions(judge)
     yield from _factories(judge)
+
+
+def _inside(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    """Calls between the methods of one class and those that it inherits."""
+    yield from _collisions(judge, klass)
+    for method in klass.facts.methods:
+        scope = judge.view.types.scope(klass, method)
+        yield from _calls_to_parents(judge, klass, scope)
 
 
 def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
