@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lint_rules.judge import Judge
     from lint_rules.link import Klass
 
-__all__ = ["Kept", "Made"]
+__all__ = ["Kept", "Made", "Record"]
 
 T = TypeVar("T")
 _NAME = "judged"
