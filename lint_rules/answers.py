@@ -36,6 +36,7 @@ class Answers(Asked):
     def __init__(self, project: Project, roots: list[Klass]) -> None:
         super().__init__(project, roots)
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
+        self._addressed: dict[tuple[Klass, str], bool] = {}
         self._outside: set[str] | None = None
 
     def exposure(self, klass: Klass, name: str) -> Exposure:
@@ -151,7 +152,12 @@ class Answers(Asked):
 
         A model that brings a backend of its own asks for much that only this backend has.
         """
-        return all(self.exposure(klass, n).kind != "absent" for n in self._demands.get(path, ()))
+        found = self._addressed.get((klass, path))
+        if found is None:
+            found = self._addressed[klass, path] = all(
+                self.exposure(klass, name).kind != "absent" for name in self._demands.get(path, ())
+            )
+        return found
 
     @cached_property
     def _demands(self) -> dict[str, set[str]]:

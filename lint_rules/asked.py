@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cached_property
 
 from lint_rules.facts import Bind, CallEvent, Expr, Name, Or, Read, Seq, dotted
@@ -82,9 +82,13 @@ class Asked:
     @cached_property
     def uses(self) -> dict[str, list[Use]]:
         """What is asked of backends, by name."""
+        return self.uses_of(None)
+
+    def uses_of(self, names: Container[str] | None) -> dict[str, list[Use]]:
+        """What is asked of backends by one of ``names``, or by any."""
         found: dict[str, list[Use]] = {}
         for scope in self.types.busy_scopes:
-            for use in self._uses_in(scope):
+            for use in self._uses_in(scope, names):
                 found.setdefault(use.name, []).append(use)
         return found
 
@@ -95,7 +99,7 @@ class Asked:
     def _inside(self, scope: Scope) -> bool:
         return scope.klass is not None and scope.klass.root in self.types.roots
 
-    def _uses_in(self, scope: Scope) -> Iterator[Use]:
+    def _uses_in(self, scope: Scope, names: Container[str] | None) -> Iterator[Use]:
         bound: dict[str, list[Target]] = {}
         for event in scope.function.events:
             if isinstance(event, Bind):
@@ -103,6 +107,8 @@ class Asked:
                 if target is not None:
                     bound.setdefault(event.name, []).append(target)
             elif isinstance(event, Read):
+                if names is not None and event.name not in names:
+                    continue
                 typed = self._single(scope, event.value)
                 if typed is not None:
                     kind: UseKind = "probe" if event.probe or event.caught else "read"
@@ -112,6 +118,8 @@ class Asked:
                     )  # fmt: skip
             elif isinstance(event, CallEvent):
                 for target, call in asked_by(event.call, bound):
+                    if names is not None and target.name not in names:
+                        continue
                     typed = self._single(scope, target.base)
                     if typed is not None:
                         yield Use(

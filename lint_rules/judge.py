@@ -101,10 +101,15 @@ class Judge:
         found: dict[str, tuple[Scope, int]] = {}
         for scope in self.view.types.scopes():
             for event in scope.function.events:
-                if isinstance(event, Read):
-                    found.setdefault(event.name, (scope, event.line))
-                elif isinstance(event, CallEvent):
-                    found.setdefault(last_name(event.call.func), (scope, event.line))
+                kind = type(event)  # most of the time goes here
+                if kind is Read:
+                    name = event.name  # type: ignore[union-attr]
+                elif kind is CallEvent:
+                    name = last_name(event.call.func)  # type: ignore[union-attr]
+                else:
+                    continue
+                if name not in found:
+                    found[name] = (scope, event.line)
         return found
 
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:

@@ -88,10 +88,10 @@ def _uneven(
 ) -> Iterator[tuple[str, list[_Store]]]:
     """What most of the branches store, and those of them that nothing stores it in."""
     ways = [(store, _way(method, store.cond)) for store in stores]
+    insides = [(branch, _way(method, branch.cond)) for branch in branches]
     for attr in dict.fromkeys(store.attr for store in stores if store.attr not in elsewhere):
         having, lacking = 0, []
-        for branch in branches:
-            inside = _way(method, branch.cond)
+        for branch, inside in insides:
             meeting = [w for s, w in ways if s.attr == attr and not _exclude(w, inside)]
             if not meeting:
                 lacking.append(branch)
