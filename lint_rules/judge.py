@@ -52,6 +52,11 @@ class Judge:
         """The classes to judge: what is below a root or stands beside it."""
         return [*self.project.backends, *self.companions]
 
+    @property
+    def described(self) -> dict[Klass, frozenset[str]]:
+        """The classes of no family that backends read of, with the names under which they do."""
+        return self.project.described
+
     @cached_property
     def companion_roots(self) -> list[Klass]:
         """The roots of the hierarchies that stand beside the backends."""

@@ -71,9 +71,11 @@ class Kept:
     ) -> None:
         self._cache = cache
         self._judge = judge
-        self._contents = {path: contents[path] for path in judge.project.files}
-        self._frame = _frame(judge, words)
-        self._numbers = {klass: number for number, klass in enumerate(judge.project.classes)}
+        self._classes = list(dict.fromkeys((*judge.project.classes, *judge.project.described)))
+        self._numbers = {klass: number for number, klass in enumerate(self._classes)}
+        files = {*judge.project.files, *(klass.path for klass in self._classes)}
+        self._contents = {path: contents[path] for path in files}
+        self._frame = _frame(judge, self._numbers, words)
         self._made: dict[tuple[str, int], Record] = {}
         self._standing: dict[tuple[str, int], Record] = {}
         self._answers: dict[_Question, object] = {}
@@ -87,8 +89,7 @@ class Kept:
         """The classes that are not what they were."""
         before = self._before.contents if self._before is not None else {}
         files = {path for path, content in self._contents.items() if before.get(path) != content}
-        classes = self._judge.project.classes
-        return frozenset(n for n, k in enumerate(classes) if not files.isdisjoint(k.sources))
+        return frozenset(n for k, n in self._numbers.items() if not files.isdisjoint(k.sources))
 
     def judged(self, klass: Klass, judgement: Callable[[Judge, Klass], Iterable[T]]) -> Iterable[T]:
         """What ``judgement`` gives for ``klass``: nothing where it did and still would."""
@@ -112,7 +113,7 @@ class Kept:
     def _answer(self, question: _Question) -> object:
         if question not in self._answers:
             door, about = question
-            subject = self._judge.project.classes[about] if isinstance(about, int) else about
+            subject = self._classes[about] if isinstance(about, int) else about
             self._answers[question] = answered(self._judge, door, subject)
         return self._answers[question]
 
@@ -143,10 +144,9 @@ class Kept:
         self._cache.write(_NAME, msgspec.msgpack.encode(file))
 
 
-def _frame(judge: Judge, words: Iterable[str]) -> bytes:
+def _frame(judge: Judge, numbers: Mapping[Klass, int], words: Iterable[str]) -> bytes:
     """What every judgement is taken to depend on, as a digest."""
     project = judge.project
-    numbers = {klass: number for number, klass in enumerate(project.classes)}
 
     def of(classes: Iterable[Klass]) -> tuple[int, ...]:
         return tuple(numbers[k] for k in classes)
@@ -163,11 +163,12 @@ def _frame(judge: Judge, words: Iterable[str]) -> bytes:
             numbers[klass.root] if klass.root is not None else None,
             [(name, numbers[m.owner], m.name) for name, m in klass.borrowed.items()],
         )
-        for klass in project.classes
+        for klass in numbers
     ]
     families = (
         of(project.roots), of(judge.view.roots), of(judge.classes), of(judge.view.backends),
         [of(pair) for pair in project.stand_ins],
+        [(numbers[klass], sorted(names)) for klass, names in project.described.items()],
     )  # fmt: skip
     parts = (classes, families, list(_imported(judge)), sorted(words))
     return digest(msgspec.msgpack.encode(parts))

@@ -145,8 +145,9 @@ class Types:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
         for scope in self.busy_scopes:
             inside = scope.klass is not None and scope.klass.root in self.roots
+            receiver = Name(scope.receiver)
             for event in scope.function.writes:
-                if not (inside and event.target == Name(scope.receiver)):
+                if not (inside and event.target == receiver):
                     held = self.annotated(scope.path, event.annotation)
                     if held is None and event.value is not None:
                         held = scope.typed(event.value)
@@ -165,6 +166,8 @@ class Types:
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""
+        if not annotation:
+            return None
         classes = [
             k
             for name in annotation

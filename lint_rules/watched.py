@@ -66,6 +66,7 @@ class _Judge(_Watched):
     def __init__(self, judge: Judge, reads: Reads) -> None:
         super().__init__(judge, judge, reads)
         self.classes = judge.classes
+        self.described = judge.described
         self.view = _View(judge.view, judge, reads)
 
     def flow(self, klass: Klass, *, defaults: bool = True) -> Flow:

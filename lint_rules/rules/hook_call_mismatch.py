@@ -45,32 +45,25 @@ def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
 def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
     assert use.call is not None
     call = arguments(use.call)
-    meant = list(_implementing(use.typed.possible, name))
-    if not any(_refuses(member, call) for member in {id(m.function): m for _, m in meant}.values()):
-        return  # whom the call reaches takes longer to tell
-    failing: dict[Member, tuple[str, ...]] = {}
-    binding = 0
-    inside = use.scope.klass if use.scope.klass in judge.view.backends else None
-    if _asks_signature(use, call):
+    accepting: list[Klass] = []
+    refusing: list[tuple[Klass, Member, tuple[str, ...]]] = []
+    known: dict[int, tuple[str, ...]] = {}
+    for klass, member in _implementing(use.typed.possible, name):
+        errors = known.get(id(member.function))
+        if errors is None or use.delegated:  # which drops what parents of the class allow
+            errors = known[id(member.function)] = judge.refused(use, klass, member)
+        if errors:
+            refusing.append((klass, member, errors))
+        else:
+            accepting.append(klass)
+    if not refusing or _asks_signature(use, call):
         return
-    for klass, member in meant:
-        if not use.admits(klass, judge.view):
-            continue
-        if judge.view.in_steps(klass) and klass not in use.typed.exact:
-            continue
-        if inside is not None and (
-            not judge.wraps(inside, klass)
-            or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
-        ):
-            continue  # not written for such a backend, or for holding one of its own kind
-        if inside is not None and klass not in use.typed.exact and _picks(inside, use):
-            continue
-        errors = judge.refused(use, klass, member)
-        if not errors:
-            binding += 1
-        elif member not in failing:
+    inside = use.scope.klass if use.scope.klass in judge.view.backends else None
+    failing: dict[Member, tuple[str, ...]] = {}
+    for klass, member, errors in refusing:
+        if member not in failing and _reaches(judge, use, inside, klass):
             failing[member] = errors
-    if binding:
+    if failing and any(_reaches(judge, use, inside, klass) for klass in accepting):
         # where others accept the call, what refuses it must have promised to accept it; that
         # override is a finding of its own, which names its callers outside of wrappers
         failing = {
@@ -92,9 +85,20 @@ def _implementing(classes: Iterable[Klass], name: str) -> Iterator[tuple[Klass, 
             yield klass, member
 
 
-def _refuses(member: Member, call: Arguments) -> bool:
-    assert member.function is not None
-    return bool(binding_errors(shape(member.function), call))
+def _reaches(judge: Judge, use: Use, inside: Klass | None, klass: Klass) -> bool:
+    """Whether a call that stands ``inside`` a backend, or in none, is meant for a ``klass``."""
+    if not use.admits(klass, judge.view):
+        return False
+    exact = klass in use.typed.exact
+    if judge.view.in_steps(klass) and not exact:
+        return False
+    if inside is None:
+        return True
+    if not judge.wraps(inside, klass) or (
+        klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named)
+    ):
+        return False  # not written for such a backend, or for holding one of its own kind
+    return exact or not _picks(inside, use)
 
 
 def _picks(inside: Klass, use: Use) -> bool:
@@ -383,9 +387,9 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
     names = {p.name for _, _, promise in promised for p in _parameters(promise)}
     for scope in judge.view.types.scopes() if promised else ():
         for event in scope.function.calls:
-            if event.caught or not isinstance(event.call.func, (Name, Attr)):
-                continue
             if not any(type(a) is Name and a.id in names for a in event.call.args):
+                continue
+            if event.caught or not isinstance(event.call.func, (Name, Attr)):
                 continue
             made = scope.class_typed(event.call.func)
             if made is None:

@@ -33,20 +33,23 @@ class _Store:
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    for klass, holders in judge.project.described.items():
-        for method in klass.facts.methods:
-            stores = list(_stores(klass, method, method))
-            said: dict[str, list[_Store]] = {}
-            for store in stores:
-                if store.says and store.cond != -1:
-                    said.setdefault(store.says, []).append(store)
-            elsewhere = _elsewhere(klass, method)
-            for branches in said.values():
-                if len(branches) >= BRANCHES:
-                    for attr, lacking in _uneven(method, stores, branches, elsewhere):
-                        readers = list(_readers(judge, holders, attr))
-                        if readers:
-                            yield _diagnose(judge, klass, method, attr, branches, lacking, readers)
+    return judge.each(judge.described, _inside)
+
+
+def _inside(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    for method in klass.facts.methods:
+        stores = list(_stores(klass, method, method))
+        said: dict[str, list[_Store]] = {}
+        for store in stores:
+            if store.says and store.cond != -1:
+                said.setdefault(store.says, []).append(store)
+        elsewhere = _elsewhere(klass, method)
+        for branches in said.values():
+            if len(branches) >= BRANCHES:
+                for attr, lacking in _uneven(method, stores, branches, elsewhere):
+                    readers = list(_readers(judge, judge.described[klass], attr))
+                    if readers:
+                        yield _diagnose(judge, klass, method, attr, branches, lacking, readers)
 
 
 def _stores(klass: Klass, method: Function, aside: Function, depth: int = 0) -> Iterator[_Store]:
