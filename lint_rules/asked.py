@@ -21,6 +21,7 @@ class Asked:
         self.project = project
         self.roots = roots
         self.types = Types(project, roots)
+        self._outer: dict[str, list[Use]] = {}
         self._neighbourhoods: dict[str, str] = {}
         self._roles: dict[Klass, Klass | None] = {}
 
@@ -94,7 +95,12 @@ class Asked:
 
     def outer_uses(self, name: str) -> list[Use]:
         """Uses of ``name`` on the backend that the engine configured."""
-        return [u for u in self.uses.get(name, ()) if u.typed.outer and not self._inside(u.scope)]
+        found = self._outer.get(name)
+        if found is None:
+            uses = self.uses.get(name, ())
+            found = [use for use in uses if use.typed.outer and not self._inside(use.scope)]
+            self._outer[name] = found
+        return found
 
     def _inside(self, scope: Scope) -> bool:
         return scope.klass is not None and scope.klass.root in self.types.roots

@@ -76,6 +76,8 @@ def is_guarded(use: Use) -> bool:
         return True
     if use.call is not None and isinstance(use.call.func, Name) and not use.delegated:
         return True
+    if use.cond == -1:
+        return False
     asked: Expr = Call(Name("hasattr"), (use.base, Const(repr(use.name))))
     return asked in use.scope.asked(use.cond)
 

@@ -9,8 +9,8 @@ thought of costs time, never a finding.
 A judgement that found nothing stands in a later check where
 
 - the *frame* is equal: which files and classes there are, in which order, what they derive from and
-  borrow, what the files import under names that can mean a class of the project, and the names by
-  which files are cut down to what matters;
+  borrow, what the files import under names that can mean a class of the project, and how files are
+  cut down to what matters;
 - no file has changed that the classes which it read are made of, their parents' included;
 - the questions that it asked have the same answers, found out from the project as it is now.
 
@@ -30,6 +30,7 @@ from lint_rules.noted import Reads, noting
 from lint_rules.watched import answered, watched
 
 if TYPE_CHECKING:
+    from lint_rules.discover import Scan
     from lint_rules.judge import Judge
     from lint_rules.link import Klass
 
@@ -62,12 +63,11 @@ class _File(msgspec.Struct, array_like=True, gc=False):
 class Kept:
     """What an earlier check left in ``cache``, and what this one will leave there.
 
-    ``contents`` has the digest of each linked file, ``words`` the names by which files were cut
-    down.
+    ``contents`` has the digest of each linked file, ``scan`` says how the files were cut down.
     """
 
     def __init__(
-        self, cache: Cache, judge: Judge, contents: Mapping[str, bytes], words: Iterable[str]
+        self, cache: Cache, judge: Judge, contents: Mapping[str, bytes], scan: Scan
     ) -> None:
         self._cache = cache
         self._judge = judge
@@ -75,7 +75,7 @@ class Kept:
         self._numbers = {klass: number for number, klass in enumerate(self._classes)}
         files = {*judge.project.files, *(klass.path for klass in self._classes)}
         self._contents = {path: contents[path] for path in files}
-        self._frame = _frame(judge, self._numbers, words)
+        self._frame = _frame(judge, self._numbers, scan)
         self._made: dict[tuple[str, int], Record] = {}
         self._standing: dict[tuple[str, int], Record] = {}
         self._answers: dict[_Question, object] = {}
@@ -144,7 +144,7 @@ class Kept:
         self._cache.write(_NAME, msgspec.msgpack.encode(file))
 
 
-def _frame(judge: Judge, numbers: Mapping[Klass, int], words: Iterable[str]) -> bytes:
+def _frame(judge: Judge, numbers: Mapping[Klass, int], scan: Scan) -> bytes:
     """What every judgement is taken to depend on, as a digest."""
     project = judge.project
 
@@ -170,7 +170,8 @@ def _frame(judge: Judge, numbers: Mapping[Klass, int], words: Iterable[str]) -> 
         [of(pair) for pair in project.stand_ins],
         [(numbers[klass], sorted(names)) for klass, names in project.described.items()],
     )  # fmt: skip
-    parts = (classes, families, list(_imported(judge)), sorted(words))
+    cut = (sorted(scan.family), sorted(scan.needles), sorted(scan.defining))
+    parts = (classes, families, list(_imported(judge)), cut)
     return digest(msgspec.msgpack.encode(parts))
 
 

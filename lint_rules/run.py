@@ -206,7 +206,7 @@ def _judged(
         from lint_rules.kept import Kept
 
         contents = {path: row.content for path, row in library.rows.items()}
-        judge.kept = Kept(cache, judge, contents, {*loaded.scan.family, *loaded.scan.needles})
+        judge.kept = Kept(cache, judge, contents, loaded.scan)
     return _report(asked, library, loaded, judge, progress), judge
 
 

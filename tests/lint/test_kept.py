@@ -31,7 +31,7 @@ def judge_of(root: Path, cache: Cache) -> Judge:
         loaded, judge = read_project(library, question.config)
         contents = {path: row.content for path, row in library.rows.items()}
         _ = dict(library.texts)
-    judge.kept = Kept(cache, judge, contents, {*loaded.scan.family, *loaded.scan.needles})
+    judge.kept = Kept(cache, judge, contents, loaded.scan)
     return judge
 
 
