@@ -152,7 +152,7 @@ def test_an_edit_that_leaves_size_and_time_of_modification_is_seen(
     assert result(engine, cache) == result(engine) != first
 
 
-@pytest.mark.parametrize("name", ["rows", "facts", "recent", "report"])
+@pytest.mark.parametrize("name", ["rows", "facts", "recent", "judged", "report"])
 @pytest.mark.parametrize("damage", ["truncated", "random", "empty", "flipped", "folder"])
 def test_a_damaged_file_is_made_anew(engine: Path, tmp_path: Path, name: str, damage: str) -> None:
     cache = Cache(tmp_path / "cache")
