@@ -37,7 +37,6 @@ class Answers(Asked):
         super().__init__(project, roots)
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
         self._addressed: dict[tuple[Klass, str], bool] = {}
-        self._outside: set[str] | None = None
 
     def exposure(self, klass: Klass, name: str) -> Exposure:
         """How instances of ``klass`` answer to ``name``."""
@@ -130,14 +129,7 @@ class Answers(Asked):
 
     def written_outside(self, name: str) -> bool:
         """Whether code outside of the class stores an attribute of that name on some object."""
-        if self._outside is None:
-            self._outside = {
-                event.name
-                for scope in self.types.scopes()
-                for event in scope.function.writes
-                if event.target != Name(scope.receiver)
-            }
-        return name in self._outside
+        return self.project.walked.stores_elsewhere(name)
 
     def same_as_root(self, klass: Klass, member: Member) -> bool:
         """Whether a definition only repeats the root's constant."""

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
-from lint_rules.facts import Attr, CallEvent, Name, Read, last_name
+from lint_rules.facts import Attr, CallEvent, Name
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of, shape
 from lint_rules.places import Places
 from lint_rules.siblings import Refusal, refusals
-from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
@@ -98,23 +97,6 @@ class Judge:
             ]
             for refusal in refusals(family, outside):
                 found.setdefault(refusal.member, refusal)
-        return found
-
-    @cached_property
-    def asked(self) -> dict[str, tuple[Scope, int]]:
-        """Every name that code in the files that were read asks of something, and where first."""
-        found: dict[str, tuple[Scope, int]] = {}
-        for scope in self.view.types.scopes():
-            for event in scope.function.events:
-                kind = type(event)  # most of the time goes here
-                if kind is Read:
-                    name = event.name  # type: ignore[union-attr]
-                elif kind is CallEvent:
-                    name = last_name(event.call.func)  # type: ignore[union-attr]
-                else:
-                    continue
-                if name not in found:
-                    found[name] = (scope, event.line)
         return found
 
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:
@@ -238,13 +220,13 @@ class Judge:
 
     def is_built(self, klass: Klass) -> bool:
         """Whether the tree constructs ``klass`` itself, or hands it out."""
-        return klass in self.project.naming.made
+        return klass in self.project.walked.made
 
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""
         return [
-            self.places.related(place.path, line, klass.name, f"{place.symbol} {what} {klass.name}")
-            for place, line, what in self.project.naming.made.get(klass, ())
+            self.places.related(site.path, line, klass.name, f"{site.symbol} {what} {klass.name}")
+            for site, line, what in self.project.walked.made.get(klass, ())
         ]
 
 

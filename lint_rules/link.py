@@ -30,7 +30,7 @@ from lint_rules.noted import noted
 from mla_guard.drift import Param, Shape, without_receiver
 
 if TYPE_CHECKING:
-    from lint_rules.naming import Naming
+    from lint_rules.walked import Walked
 
 __all__ = ["Klass", "Member", "Project", "kind_of", "shape"]
 
@@ -396,11 +396,11 @@ class Project:
         return frozenset(found)
 
     @cached_property
-    def naming(self) -> Naming:
-        """Where the code names classes."""
-        from lint_rules.naming import Naming  # which is made of what is defined here
+    def walked(self) -> Walked:
+        """What a walk over all functions tells."""
+        from lint_rules.walked import Walked  # which is made of what is defined here
 
-        return Naming(self)
+        return Walked(self)
 
     def resolve(self, path: str, name: str) -> list[Klass]:
         """The classes that the dotted ``name`` can mean in the file ``path``."""

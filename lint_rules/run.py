@@ -259,7 +259,7 @@ def _findings(judge: Judge, config: Config) -> list[Diagnostic]:
         found = [of(code) for code in ordered]
     else:
         # both processes need them
-        _ = judge.view.uses, judge.view.wrappers, judge.project.naming.only_if
+        _ = judge.view.uses, judge.view.wrappers, judge.project.walked.only_if
         found = from_both_ends([partial(of, code) for code in ordered])
     if kept is not None:
         kept.save({key: record for _, made in found for key, record in made.items()})

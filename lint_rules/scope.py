@@ -26,8 +26,8 @@ from lint_rules.facts import (
     last_name,
 )
 from lint_rules.link import Klass, kind_of
-from lint_rules.naming import Place, guards
 from lint_rules.noted import open_ended
+from lint_rules.walked import Site, guards
 
 if TYPE_CHECKING:
     from lint_rules.types import Types
@@ -116,6 +116,10 @@ class Scope:
         return self._types
 
     @property
+    def site(self) -> Site:
+        return Site(self.path, self.klass, self.function)
+
+    @property
     def binds(self) -> dict[str, list[Bind]]:
         return self.function.bound
 
@@ -126,13 +130,11 @@ class Scope:
     @cached_property
     def receiver(self) -> str:
         """The name of ``self`` (or ``cls``), empty for a plain function or static method."""
-        if self.klass is None or not self.function.params or kind_of(self.function) == "static":
-            return ""
-        return self.function.params[0].name
+        return self.site.receiver
 
     @property
     def symbol(self) -> str:
-        return Place(self.path, self.klass, self.function).symbol
+        return self.site.symbol
 
     def single(self, name: str) -> Expr | None:
         """The value of a local that is assigned once and is no parameter."""

@@ -14,10 +14,10 @@ from functools import cached_property
 from lint_rules.evidence import Evidence
 from lint_rules.facts import Attr, CallEvent, Function, Name, Seq, dotted
 from lint_rules.link import Klass, Member, Project
-from lint_rules.naming import Place
 from lint_rules.reaching import reached
 from lint_rules.routed import children_of, declares_routes
 from lint_rules.scope import Scope, Typed, merged
+from lint_rules.walked import Site
 
 __all__ = ["Scope", "Typed", "Types"]
 
@@ -110,11 +110,11 @@ class Types:
         ]
         return plain + methods
 
-    def scope_at(self, place: Place) -> Scope:
+    def scope_at(self, site: Site) -> Scope:
         """The scope of a function or method."""
-        if place.klass is None:
-            return self._plain(place.path, place.function)
-        return self.scope(place.klass, place.function)
+        if site.klass is None:
+            return self._plain(site.path, site.function)
+        return self.scope(site.klass, site.function)
 
     def _plain(self, path: str, function: Function) -> Scope:
         """The scope of a module-level function of the file ``path``."""
@@ -133,8 +133,8 @@ class Types:
     def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
         """The calls of the project whose callee names classes, and those."""
         return [
-            (self.scope_at(place), event, classes)
-            for place, event, classes in self.project.naming.calls
+            (self.scope_at(site), event, classes)
+            for site, event, classes in self.project.walked.calls
         ]
 
     def _gather(self) -> None:

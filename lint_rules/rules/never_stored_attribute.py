@@ -89,7 +89,7 @@ def _diagnose(
     first, (member, line) = next(iter(leaves.items()))
     names = ", ".join(k.name for k in list(leaves)[:_SHOWN])
     more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
-    asked = judge.asked.get(member.name)
+    asked = judge.project.walked.asked.get(member.name)
     related = [
         Related(judge.places.klass(first), f"{first.name} inherits {member.symbol}")
         if first is not member.owner
