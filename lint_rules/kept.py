@@ -32,7 +32,7 @@ from lint_rules.watched import answered, watched
 if TYPE_CHECKING:
     from lint_rules.discover import Scan
     from lint_rules.judge import Judge
-    from lint_rules.link import Klass
+    from lint_rules.link import Klass, Project
 
 __all__ = ["Kept", "Made", "Record"]
 
@@ -71,7 +71,7 @@ class Kept:
     ) -> None:
         self._cache = cache
         self._judge = judge
-        self._classes = list(dict.fromkeys((*judge.project.classes, *judge.project.described)))
+        self._classes = _classes(judge.project)
         self._numbers = {klass: number for number, klass in enumerate(self._classes)}
         files = {*judge.project.files, *(klass.path for klass in self._classes)}
         self._contents = {path: contents[path] for path in files}
@@ -142,6 +142,19 @@ class Kept:
             records.setdefault(name, {})[number] = record
         file = _File(self._frame, self._contents, records)
         self._cache.write(_NAME, msgspec.msgpack.encode(file))
+
+
+def _classes(project: Project) -> list[Klass]:
+    """The classes of a project, and those that are only described, with what they derive from."""
+    found = dict.fromkeys(project.classes)
+    left = list(project.described)
+    while left:
+        klass = left.pop()
+        if klass not in found:
+            found[klass] = None
+            lenders = (member.owner for member in klass.borrowed.values())
+            left += [*klass.mro, *klass.bases, *klass.alternatives, *klass.children, *lenders]
+    return list(found)
 
 
 def _frame(judge: Judge, numbers: Mapping[Klass, int], scan: Scan) -> bytes:

@@ -116,6 +116,28 @@ def test_judgements_stand_until_something_that_they_read_changes(tmp_path: Path)
     assert judged()[0] == set()
 
 
+def test_a_class_that_backends_read_of_may_have_parents_that_nobody_else_reads(
+    tmp_path: Path,
+) -> None:
+    Tree(tmp_path, Random(0))
+    config = tmp_path / "engine" / "config.py"
+    text = FILES["engine/config.py"].replace("class Config:", "class Config(Settings):")
+    config.write_text("class Settings:\n    pass\n\n\n" + text)
+    cache = Memory()
+    judge = judge_of(tmp_path, cache)
+    assert [k.name for k in judge.described] == ["Config"]
+    [told] = [d.code for d in RULES["MLA206"](judge)]
+    # a parent that stores what the last branch leaves out
+    config.write_text("class Settings:\n    scale = 2.0\n\n\n" + text)
+    assert told == "MLA206"
+    judge = judge_of(tmp_path, cache)
+    assert judge.kept is not None
+    assert list(RULES["MLA206"](judge)) == []
+    judge.kept.save(judge.kept.made())
+    config.write_text("class Settings:\n    pass\n\n\n" + text)
+    assert [d.code for d in RULES["MLA206"](judge_of(tmp_path, cache))] == ["MLA206"]
+
+
 def reads_the_gaps(judge: Judge, klass: Klass) -> Iterator[str]:
     yield from (gap.name for gap in judge.gaps if not gap.name)
 
