@@ -165,6 +165,10 @@ def reads_the_body(judge: Judge, klass: Klass) -> Iterator[str]:
     yield from (name for name in klass.members if not name)
 
 
+def reads_the_flow(judge: Judge, klass: Klass) -> Iterator[str]:
+    yield from (name for name in judge.flow(klass).creations if not name)
+
+
 def reads_of_another(judge: Judge, klass: Klass) -> Iterator[str]:
     yield from (name for k in judge.classes for name in k.own if not name)
 
@@ -189,6 +193,29 @@ def test_what_cannot_be_compared_later_is_not_kept(
     found = made(judge, judge.each([fast], judgement))  # type: ignore[arg-type]
     seen = [{judge.project.classes[n].name for n in r.classes} for r, _ in found.values()]
     assert seen == ([] if names is None else [names])
+
+
+@pytest.mark.parametrize("judgement", [reads_the_body, reads_the_flow])
+@pytest.mark.parametrize(("edited", "stands"), [("pages", False), ("fast", False), ("slow", True)])
+def test_what_was_found_out_before_is_read_all_the_same(
+    engine: Path, judgement: object, edited: str, stands: bool
+) -> None:
+    cache = Memory()
+
+    def judged() -> list[bool]:
+        judge = judge_of(engine, cache)
+        assert judge.kept is not None
+        [fast] = [k for k in judge.classes if k.name == "Fast"]
+        assert fast.members
+        assert judge.flow(fast).creations
+        found = made(judge, judge.each([fast], judgement))  # type: ignore[arg-type]
+        judge.kept.save(found)
+        return [stood for _, stood in found.values()]
+
+    assert judged() == [False]
+    path = engine / "engine" / f"{edited}.py"
+    path.write_text(path.read_text() + "\n# the end\n")
+    assert judged() == [stands]
 
 
 def test_a_judgement_that_is_no_function_of_a_module_is_refused(engine: Path) -> None:
