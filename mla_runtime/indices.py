@@ -22,31 +22,40 @@ def gather_slots(
     total: int,
     *,
     starts: torch.Tensor | None = None,
+    divisor: int = 1,
+    indptr: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The slots of tokens ``starts[i] .. starts[i] + lens[i]`` of each request, concatenated.
 
-    ``total`` is the sum of ``lens``, known on the host. Returns int32 ``[total]``, written into
-    the head of ``out`` if given.
+    ``total`` is the sum of ``lens``, known on the host; each slot is divided by ``divisor``.
+    Returns int32 ``[total]``, written into the head of ``out`` if given; ``indptr``, int32
+    ``[B + 1]``, takes ``[0, cumsum(lens)]``. One launch on a CUDA device.
 
     Raises:
         ValueError: ``out`` is shorter than ``total``.
     """
-    if out is not None and out.shape[0] < total:
+    if out is None:
+        out = torch.empty(total, dtype=torch.int32, device=lens.device)
+    elif out.shape[0] < total:
         raise ValueError(f"{total} KV indices do not fit a buffer of {out.shape[0]}")
-    batch = lens.shape[0]
-    device = lens.device
+    out = out[:total]
+    if lens.is_cuda and lens.shape[0]:
+        from mla_runtime.kernels.triton_indices import gather_rows
+
+        gather_rows(req_to_token, req_pool_indices, lens, starts, divisor, indptr, out)
+        return out
+    if indptr is not None:
+        indptr_of(lens, out=indptr)
     lens = lens.long()
-    rows = torch.repeat_interleave(torch.arange(batch, device=device), lens, output_size=total)
+    rows = torch.repeat_interleave(lens, output_size=total)
     first = torch.cumsum(lens, dim=0) - lens
-    positions = torch.arange(total, device=device) - first[rows]
+    positions = torch.arange(total, device=lens.device) - first[rows]
     if starts is not None:
         positions = positions + starts.long()[rows]
     slots = req_to_token[req_pool_indices.long()[rows], positions]
-    if out is None:
-        return slots.to(torch.int32)
-    out[:total] = slots
-    return out[:total]
+    out.copy_(slots if divisor == 1 else slots // divisor)
+    return out
 
 
 def block_table(

@@ -168,13 +168,15 @@ def _over_cache(
     ``kv_indptr_buf`` and ``kv_indices_buf`` change in place.
     """
     kv_len, kv_len_cpu = (shard.lens(lens) for lens in kv_lens)
-    kv_indptr = indptr_of(kv_len, out=kv_indptr_buf)
+    kv_indptr = kv_indptr_buf[: kv_len.shape[0] + 1]
     kv_indptr_cpu = indptr_of(kv_len_cpu)
-    slots = gather_slots(
+    rows = gather_slots(
         shard.table(req_to_token),
         req_pool_indices,
         kv_len,
         int(kv_indptr_cpu[-1]),
+        divisor=shard.world,
+        indptr=kv_indptr,
         out=kv_indices_buf,
     )
     return _by_tokens(
@@ -183,7 +185,7 @@ def _over_cache(
         qo_indptr,
         (kv_indptr, kv_indptr_cpu),
         (kv_len, kv_len_cpu),
-        shard.rows_(slots),
+        rows,
         causal=causal,
         return_lse=shard.world > 1,
     )
@@ -205,7 +207,7 @@ def _by_tokens(
         qo_indptr=qo_indptr[0],
         kv_indptr=kv_indptr[0],
         kv_indices=rows,
-        kv_len=kv_len[0].to(torch.int32),
+        kv_len=kv_len[0],
         num_heads=num_heads,
         head_dim_ckv=shape.kv_lora_rank,
         head_dim_kpe=shape.qk_rope_head_dim,
@@ -217,5 +219,5 @@ def _by_tokens(
         return_lse=return_lse,
         qo_indptr_cpu=qo_indptr[1],
         kv_indptr_cpu=kv_indptr[1],
-        kv_len_cpu=kv_len[1].to(torch.int32),
+        kv_len_cpu=kv_len[1],
     )

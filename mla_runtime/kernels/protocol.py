@@ -44,11 +44,13 @@ class GraphBuffers:
 
 @dataclass(frozen=True, slots=True)
 class PagedPlan:
-    """A batch over the paged cache, in CSR form, ``B`` requests; all tensors int32.
+    """A batch over the paged cache, in CSR form, ``B`` requests; all int32, ``kv_len`` in whichever
+    integers the batch counts its tokens.
 
     ``qo_indptr[B + 1]`` delimits each request's query tokens, ``kv_indptr[B + 1]`` its pages in
     ``kv_indices``, ``kv_len[B]`` counts its cached tokens. The ``*_cpu`` tensors are host mirrors;
-    with all three present, planning copies nothing from the device.
+    with all three present, planning copies nothing from the device. The next plan may overwrite the
+    device's: a kernel that reads them in its runs keeps a copy.
     """
 
     qo_indptr: torch.Tensor
