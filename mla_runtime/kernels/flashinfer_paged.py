@@ -8,6 +8,7 @@ import torch
 
 from mla_runtime.kernels.capability import Capability, KernelUnavailableError
 from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens
+from mla_runtime.kernels.flashinfer_host_plan import PinnedScratch, schedule, schedules_alone
 from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan, host_or_copy
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ def kernel_heads(num_heads: int, causal: bool, max_q: int) -> int:
 
 
 class FlashInferPagedMla:
-    """One planner; the library's wrapper, with its 16 MiB, is made on the first plan."""
+    """One planner; the library's wrapper, with its 16 MiB, is made on the first plan.
+
+    Plans that differ from the last in their lengths alone are scheduled on the host and no more,
+    where the release lets them be (``flashinfer_host_plan``): every replay, and eager decodes.
+    """
 
     def __init__(
         self,
@@ -59,6 +64,8 @@ class FlashInferPagedMla:
         self.graph_buffers = graph_buffers
         self._wrapper: Any = None
         self._plan: PagedPlan | None = None
+        self._planned_shape: dict[str, Any] = {}
+        self._pinned = PinnedScratch(torch.device("cpu"))
         self._heads = 0
         self._tokens = 0
 
@@ -70,6 +77,7 @@ class FlashInferPagedMla:
         self._check_shape(plan)
         if self._wrapper is None:
             self._wrapper = self._make_wrapper(plan)
+            self._pinned = PinnedScratch(plan.kv_indices.device)
         max_q = int((qo_indptr[1:] - qo_indptr[:-1]).max())
         self._heads = kernel_heads(plan.num_heads, plan.causal, max_q)
         self._tokens = int(qo_indptr[-1])
@@ -90,9 +98,14 @@ class FlashInferPagedMla:
             "q_data_type": plan.q_dtype,
             "kv_data_type": plan.kv_dtype,
         }
-        if self._library.MLAPlanMetadata is None:
-            self._wrapper.plan(**metadata, **shape)
-        else:
+        with self._pinned:
+            self._plan_wrapper(metadata, shape, plan)
+        self._planned_shape, self._plan = shape, plan
+
+    def _plan_wrapper(
+        self, metadata: dict[str, torch.Tensor], shape: dict[str, Any], plan: PagedPlan
+    ) -> None:
+        if self._library.MLAPlanMetadata is not None:
             self._wrapper.plan(
                 metadata=self._library.MLAPlanMetadata.csr(**metadata),
                 query_layout="split",
@@ -100,7 +113,10 @@ class FlashInferPagedMla:
                 lse_mode="basee" if plan.return_lse else "none",
                 **shape,
             )
-        self._plan = plan
+        elif shape == self._planned_shape and schedules_alone(self._library, self._wrapper):
+            schedule(self._wrapper, metadata, self._heads, plan.head_dim_ckv, plan.causal)
+        else:
+            self._wrapper.plan(**metadata, **shape)
 
     def run(
         self,
