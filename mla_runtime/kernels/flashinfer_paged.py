@@ -73,12 +73,11 @@ class FlashInferPagedMla:
         qo_indptr = host_or_copy(plan.qo_indptr, plan.qo_indptr_cpu)
         kv_indptr = host_or_copy(plan.kv_indptr, plan.kv_indptr_cpu)
         kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu).to(torch.int32)
-        check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
+        max_q = check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
         self._check_shape(plan)
         if self._wrapper is None:
             self._wrapper = self._make_wrapper(plan)
             self._pinned = PinnedScratch(plan.kv_indices.device)
-        max_q = int((qo_indptr[1:] - qo_indptr[:-1]).max())
         self._heads = kernel_heads(plan.num_heads, plan.causal, max_q)
         self._tokens = int(qo_indptr[-1])
         # Host tensors: the wrapper copies metadata to the host to plan, and waits for device ones.
