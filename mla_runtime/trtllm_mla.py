@@ -25,7 +25,7 @@ from mla_runtime.layer_inputs import (
     check_layer,
     expanded_heads,
     latent_query,
-    pool_scale,
+    tensor_scale,
     to_cache_dtype,
     write_kv,
 )
@@ -355,7 +355,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             qk_nope_head_dim=self.shape.qk_nope_head_dim,
             kv_lora_rank=self.shape.kv_lora_rank,
             sm_scale=layer.scaling,
-            kv_scale=pool_scale(self.token_to_kv_pool, layer),
+            kv_scale=tensor_scale(self.token_to_kv_pool, layer),
             out_dtype=self.q_data_type,
         )
         out = unpad_outputs(out, metadata.query_rows)

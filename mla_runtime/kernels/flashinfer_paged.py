@@ -124,7 +124,7 @@ class FlashInferPagedMla:
         ckv: torch.Tensor,
         kpe: torch.Tensor,
         *,
-        kv_scale: float = 1.0,
+        kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         plan = self._plan
@@ -140,6 +140,11 @@ class FlashInferPagedMla:
             else {"query": (q_nope, q_pe), "kv_cache": (ckv, kpe)}
         )
         if plan.kv_dtype == torch.float8_e4m3fn:
+            if isinstance(kv_scale, torch.Tensor):
+                raise ValueError(
+                    "the pool has scales per token, and FlashInfer's paged MLA takes one for the "
+                    "rope part of all of them; make the pool with kv_scales"
+                )
             inputs.update(ckv_scale=kv_scale, kpe_scale=kv_scale)
         if into is None or padded:
             inputs["out"] = q_nope.new_empty(q_nope.shape)

@@ -106,17 +106,19 @@ class PagedMla(Protocol):
         ckv: torch.Tensor,
         kpe: torch.Tensor,
         *,
-        kv_scale: float = 1.0,
+        kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Attend with ``q_nope[T, H, ckv]`` and ``q_pe[T, H, kpe]`` over the planned pages.
 
-        ``ckv[pages, page_size, ckv]`` and ``kpe[pages, page_size, kpe]`` are views of the pool.
+        ``ckv[pages, page_size, ckv]`` and ``kpe[pages, page_size, kpe]`` are views of the pool;
+        ``kv_scale`` is one number, or float32 ``[pages * page_size]``, one per cached row.
         Returns ``out[T, H, ckv]`` in the queries' dtype and, if planned, ``lse[T, H]``; ``into``,
         contiguous, is where to write both.
 
         Raises:
-            ValueError: ``T`` is not the planned number of query tokens (a stale plan).
+            ValueError: ``T`` is not the planned number of query tokens (a stale plan), or the
+                kernel takes one scale and is given one per row.
         """
         ...
 
