@@ -70,7 +70,7 @@ def batch_of(
     within = torch.arange(page_size, device="cuda")
     rows = [
         (indices[begin:end, None].long() * page_size + within).reshape(-1)[:n]
-        for n, begin, end in zip(lengths, kv_indptr, kv_indptr[1:], strict=True)
+        for n, begin, end in zip(lengths, kv_indptr[:-1], kv_indptr[1:], strict=True)
     ]
     plan = PagedPlan(
         qo_indptr=qo_indptr.cuda(),
