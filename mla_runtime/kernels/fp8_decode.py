@@ -109,7 +109,7 @@ class Fp8DecodeMla:
             batch,
             buffers.batch_info.stride(0),
             tile=TILE,
-            block=_MOST_REQUESTS,
+            most_requests=_MOST_REQUESTS,
         )
         self._plan = plan
 

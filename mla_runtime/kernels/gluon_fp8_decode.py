@@ -541,23 +541,21 @@ def number_tiles(
     batch: tl.tensor,
     info_row: tl.tensor,
     tile: tl.constexpr,
-    block: tl.constexpr,
+    most_requests: tl.constexpr,
 ) -> None:
     """Row 0 of ``batch_info``: where each request's tiles begin, and how many there are; rows 1
     and 2: its first index and its length. One program.
     """
-    before = tl.full([], 0, tl.int32)
-    for begin in range(0, batch, block):
-        at = begin + tl.arange(0, block)
-        inside = at < batch
-        length = tl.load(kv_len + at, mask=inside, other=0).to(tl.int32)
-        ends = before + tl.cumsum((length + tile - 1) // tile, axis=0)
-        tl.store(batch_info + 1 + at, ends, mask=inside)
-        index = tl.load(kv_indptr + at, mask=inside, other=0).to(tl.int32)
-        tl.store(batch_info + info_row + at, index, mask=inside)
-        tl.store(batch_info + 2 * info_row + at, length, mask=inside)
-        before = tl.max(ends, axis=0)
-    tl.store(batch_info, tl.full([], 0, tl.int32))
+    at = tl.arange(0, most_requests)
+    inside = at < batch
+    length = tl.load(kv_len + at, mask=inside, other=0).to(tl.int32)
+    tiles = (length + tile - 1) // tile
+    ends = tl.cumsum(tiles, axis=0)
+    tl.store(batch_info + at, ends - tiles, mask=inside)
+    tl.store(batch_info + batch, tl.sum(tiles, axis=0))
+    index = tl.load(kv_indptr + at, mask=inside, other=0).to(tl.int32)
+    tl.store(batch_info + info_row + at, index, mask=inside)
+    tl.store(batch_info + 2 * info_row + at, length, mask=inside)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
