@@ -505,6 +505,9 @@ def decode(
     ends = gl.load(batch_info + 1 + each, mask=each < batch, other=2147483647)
     request = gl.sum((ends <= tile).to(gl.int32), 0)
     words = cache.to(gl.pointer_type(gl.int32), bitcast=True)
+    # what the workers are handed is written where that sum was exchanged, and Triton 3.6 lets a
+    # warp write it before another has read the sum
+    gl.thread_barrier()
     gl.warp_specialize(
         [
             (
