@@ -68,9 +68,7 @@ def _turned(x: gl.tensor, words: gl.constexpr) -> gl.tensor:
 
 
 @gluon.jit  # type: ignore[untyped-decorator]
-def _rows_of(
-    pages: gl.tensor, at: gl.tensor, length: gl.tensor, page_size: gl.tensor
-) -> gl.tensor:
+def _rows_of(pages: gl.tensor, at: gl.tensor, length: gl.tensor, page_size: gl.tensor) -> gl.tensor:
     """Cache rows of a request's tokens ``at``; beyond its length, that of its last."""
     at = gl.minimum(at, length - 1)
     if page_size == 1:
