@@ -176,7 +176,9 @@ def _over_cache(
     kv_len_cpu = shard.lens(kv_lens[1])
     kv_indptr = kv_indptr_buf[: kv_len_cpu.shape[0] + 1]
     kv_indptr_cpu = indptr_of(
-        kv_len_cpu if page_size == 1 else (kv_len_cpu + (page_size - 1)) // page_size
+        kv_len_cpu
+        if page_size == 1
+        else torch.div(kv_len_cpu + (page_size - 1), page_size, rounding_mode="floor")
     )
     pages = gather_pages(
         req_to_token,

@@ -52,8 +52,9 @@ def check_paged_plan(
     size = plan.page_size
     if size < 1:
         raise ValueError(f"page_size={size}; expected at least 1")
-    pages = kv_len if size == 1 else (kv_len + (size - 1)) // size
-    if not torch.equal(pages.to(planned.dtype), planned):
+    least, most = torch.aminmax(planned * size - kv_len)
+    if int(least) < 0 or int(most) >= size:
+        pages = torch.div(kv_len + size - 1, size, rounding_mode="floor")
         raise ValueError(
             f"kv_indptr gives {planned.tolist()} pages per request, but kv_len "
             f"{kv_len.tolist()} with page_size={size} needs {pages.tolist()}"
