@@ -393,12 +393,16 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         q_nope, q_pe = latent_query(q, q_rope, layer, self.shape) if heads is None else heads.wait()
         partial = None if self.exchange is None else self.exchange.partial(q_nope)
         rows = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
-        rows = rows.view(-1, self.planned_page_size, self.shape.kv_cache_dim)
+        ckv, kpe = torch.split_with_sizes(
+            rows.view(-1, self.planned_page_size, self.shape.kv_cache_dim),
+            (self.shape.kv_lora_rank, self.shape.qk_rope_head_dim),
+            dim=-1,
+        )
         out, _ = wrapper.run(
             q_nope,
             q_pe,
-            rows[..., : self.shape.kv_lora_rank],
-            rows[..., self.shape.kv_lora_rank :],
+            ckv,
+            kpe,
             kv_scale=pool_scale(self.token_to_kv_pool, layer),
             into=None if partial is None else (partial.out, partial.lse),
         )

@@ -143,7 +143,7 @@ class FlashInferPagedMla:
             scale = one_scale(kv_scale)
             inputs.update(ckv_scale=scale, kpe_scale=scale)
         if into is None or padded:
-            inputs["out"] = q_nope.new_empty(q_nope.shape)
+            inputs["out"] = torch.empty_like(q_nope, memory_format=torch.contiguous_format)
         else:
             inputs["out"], inputs["lse"] = into
         result = self._wrapper.run(
