@@ -16,7 +16,6 @@ __all__ = [
     "latent_query",
     "pass_rows",
     "pool_scale",
-    "tensor_scale",
     "to_cache_dtype",
     "write_kv",
 ]
@@ -103,21 +102,6 @@ def pool_scale(pool: KvPoolLike, layer: LayerLike) -> float | torch.Tensor:
     if scale_of is None:
         return 1.0
     scale: float | torch.Tensor = scale_of(layer.layer_id)
-    return scale
-
-
-def tensor_scale(pool: KvPoolLike, layer: LayerLike) -> float:
-    """As ``pool_scale``, for kernels that take one number.
-
-    Raises:
-        ValueError: the pool has scales per token.
-    """
-    scale = pool_scale(pool, layer)
-    if isinstance(scale, torch.Tensor):
-        raise ValueError(
-            f"layer {layer.layer_id}: the pool has scales per token, and this kernel takes one "
-            f"per layer; make the pool with kv_scales"
-        )
     return scale
 
 

@@ -9,7 +9,13 @@ import torch
 if TYPE_CHECKING:
     from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
 
-__all__ = ["check_paged_plan", "check_query_tokens", "check_ragged_plan", "check_same_length"]
+__all__ = [
+    "check_paged_plan",
+    "check_query_tokens",
+    "check_ragged_plan",
+    "check_same_length",
+    "one_scale",
+]
 
 
 def check_query_tokens(q: torch.Tensor, planned: int, kind: str) -> None:
@@ -35,7 +41,7 @@ def check_paged_plan(
 ) -> int:
     """The most query tokens of a request; refuses metadata that contradict each other.
 
-    The three tensors are int32 on the host. FlashInfer checks these from 0.7.0 on
+    The three tensors are on the host. FlashInfer checks these from 0.7.0 on
     (``mla/_batch_mla``); earlier releases read wild memory.
     """
     batch = kv_len.shape[0]
@@ -46,8 +52,9 @@ def check_paged_plan(
     size = plan.page_size
     if size < 1:
         raise ValueError(f"page_size={size}; expected at least 1")
-    pages = kv_len if size == 1 else (kv_len + (size - 1)) // size
-    if not torch.equal(pages, planned):
+    least, most = torch.aminmax(planned * size - kv_len)
+    if int(least) < 0 or int(most) >= size:
+        pages = torch.div(kv_len + size - 1, size, rounding_mode="floor")
         raise ValueError(
             f"kv_indptr gives {planned.tolist()} pages per request, but kv_len "
             f"{kv_len.tolist()} with page_size={size} needs {pages.tolist()}"
@@ -58,6 +65,16 @@ def check_paged_plan(
             f"kv_indices holds {plan.kv_indices.shape[0]} pages; kv_indptr[-1] is {total}"
         )
     return int(queries.max())
+
+
+def one_scale(kv_scale: float | torch.Tensor) -> float:
+    """The scale of a whole cache, for a kernel that takes one."""
+    if isinstance(kv_scale, torch.Tensor):
+        raise ValueError(
+            "the pool has scales per token, and this kernel takes one per layer; make the pool "
+            "with kv_scales"
+        )
+    return kv_scale
 
 
 def check_ragged_plan(plan: RaggedPlan, qo_indptr: torch.Tensor, kv_indptr: torch.Tensor) -> None:

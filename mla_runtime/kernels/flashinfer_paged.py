@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mla_runtime.kernels.capability import Capability, KernelUnavailableError
-from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens
+from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens, one_scale
 from mla_runtime.kernels.flashinfer_host_plan import PinnedScratch, schedule, schedules_alone
 from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan, host_or_copy
 
@@ -140,14 +140,10 @@ class FlashInferPagedMla:
             else {"query": (q_nope, q_pe), "kv_cache": (ckv, kpe)}
         )
         if plan.kv_dtype == torch.float8_e4m3fn:
-            if isinstance(kv_scale, torch.Tensor):
-                raise ValueError(
-                    "the pool has scales per token, and FlashInfer's paged MLA takes one for the "
-                    "rope part of all of them; make the pool with kv_scales"
-                )
-            inputs.update(ckv_scale=kv_scale, kpe_scale=kv_scale)
+            scale = one_scale(kv_scale)
+            inputs.update(ckv_scale=scale, kpe_scale=scale)
         if into is None or padded:
-            inputs["out"] = q_nope.new_empty(q_nope.shape)
+            inputs["out"] = torch.empty_like(q_nope, memory_format=torch.contiguous_format)
         else:
             inputs["out"], inputs["lse"] = into
         result = self._wrapper.run(

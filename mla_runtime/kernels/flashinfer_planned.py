@@ -130,7 +130,7 @@ class FastestPagedMla:
         ckv: torch.Tensor,
         kpe: torch.Tensor,
         *,
-        kv_scale: float = 1.0,
+        kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         return self._planned.run(q_nope, q_pe, ckv, kpe, kv_scale=kv_scale, into=into)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens
+from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens, one_scale
 from mla_runtime.kernels.protocol import PagedPlan, host_or_copy
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Fp8DecodeMla:
         ckv: torch.Tensor,
         kpe: torch.Tensor,
         *,
-        kv_scale: float = 1.0,
+        kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         from mla_runtime.kernels.gluon_fp8_decode import combine, decode
@@ -150,7 +150,7 @@ class Fp8DecodeMla:
             raise RuntimeError("run before plan: the paged MLA kernel has no batch yet")
         batch, heads = plan.kv_len.shape[0], plan.num_heads
         check_query_tokens(q_nope, batch, "paged MLA")
-        row = row_stride(ckv, kpe)
+        row, scale = row_stride(ckv, kpe), one_scale(kv_scale)
         q_nope, q_pe = (q if q.stride(-1) == 1 else q.contiguous() for q in (q_nope, q_pe))
         if into is None:
             out = q_nope.new_empty(q_nope.shape)
@@ -171,8 +171,8 @@ class Fp8DecodeMla:
             sums,
             buffers.part_out,
             buffers.part_lse,
-            plan.sm_scale * kv_scale * _LOG2_E,
-            kv_scale,
+            plan.sm_scale * scale * _LOG2_E,
+            scale,
             batch,
             buffers.batch_info.stride(0),
             *q_nope.stride()[:2],

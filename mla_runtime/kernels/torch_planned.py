@@ -37,7 +37,7 @@ class TorchPagedMla:
     def plan(self, plan: PagedPlan) -> None:
         qo_indptr = host_or_copy(plan.qo_indptr, plan.qo_indptr_cpu)
         kv_indptr = host_or_copy(plan.kv_indptr, plan.kv_indptr_cpu)
-        kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu).to(torch.int32)
+        kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu)
         check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
         pages = int(kv_indptr[-1])
         if self.graph_buffers is None:

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from mla_runtime.fp8 import FP8_DTYPES
+from mla_runtime.kernels.triton_launch import Launcher
 
 if TYPE_CHECKING:
     from mla_runtime.kv_shard import KvShard
@@ -22,11 +23,11 @@ def _store(
     slots: tl.tensor,
     latent: tl.tensor,
     rope: tl.tensor,
-    buffer_row: tl.tensor,
-    latent_row: tl.tensor,
-    rope_row: tl.tensor,
     scales: tl.tensor,
-    scale: float,
+    scale: tl.tensor,
+    buffer_row: tl.constexpr,
+    latent_row: tl.constexpr,
+    rope_row: tl.constexpr,
     limit: tl.constexpr,
     per_token: tl.constexpr,
     rank: tl.constexpr,
@@ -48,12 +49,15 @@ def _store(
     at = tl.arange(0, latent_block)
     rope_at = tl.arange(0, rope_block)
     inside, rope_inside = (at < latent_dim) & held, (rope_at < rope_dim) & held
-    values = tl.load(latent + token * latent_row + at, mask=inside, other=0.0)
-    rope_values = tl.load(rope + token * rope_row + rope_at, mask=rope_inside, other=0.0)
+    values = tl.load(latent + token * latent_row + at, mask=inside)
+    rope_values = tl.load(rope + token * rope_row + rope_at, mask=rope_inside)
     if limit > 0:
         values, rope_values = values.to(tl.float32), rope_values.to(tl.float32)
         if per_token:
-            largest = tl.maximum(tl.max(tl.abs(values), 0), tl.max(tl.abs(rope_values), 0))
+            largest = tl.maximum(
+                tl.max(tl.where(inside, tl.abs(values), 0.0), 0),
+                tl.max(tl.where(rope_inside, tl.abs(rope_values), 0.0), 0),
+            )
             scale = tl.where(largest > 0.0, tl.div_rn(largest, limit), 1.0)
             tl.store(scales + index, scale, mask=held)
         values = _saturated(tl.div_rn(values, scale), limit)
@@ -86,24 +90,25 @@ def store_rows(
     """
     latent, rope = (x if x.stride(-1) == 1 else x.contiguous() for x in (latent, rope))
     quantised = buffer.dtype in FP8_DTYPES and latent.dtype != buffer.dtype
-    per_token = not isinstance(scale, float)
-    _store[(slots.shape[0],)](
-        buffer,
-        slots,
-        latent,
-        rope,
-        buffer.stride(0),
-        latent.stride(0),
-        rope.stride(0),
-        scale if per_token else buffer,
-        1.0 if per_token else scale,
-        limit=torch.finfo(buffer.dtype).max if quantised else 0.0,
-        per_token=per_token,
-        rank=shard.rank,
-        world=shard.world,
-        latent_dim=latent.shape[-1],
-        latent_block=triton.next_power_of_2(latent.shape[-1]),
-        rope_dim=rope.shape[-1],
-        rope_block=triton.next_power_of_2(rope.shape[-1]),
-        num_warps=2,
+    latent_dim, rope_dim = latent.shape[-1], rope.shape[-1]
+    _launch(
+        (slots.shape[0], 1, 1),
+        (buffer, slots, latent, rope, buffer if isinstance(scale, float) else scale),
+        (scale if isinstance(scale, float) else 1.0,),
+        (
+            buffer.stride(0),
+            latent.stride(0),
+            rope.stride(0),
+            torch.finfo(buffer.dtype).max if quantised else 0.0,
+            not isinstance(scale, float),
+            shard.rank,
+            shard.world,
+            latent_dim,
+            triton.next_power_of_2(latent_dim),
+            rope_dim,
+            triton.next_power_of_2(rope_dim),
+        ),
     )
+
+
+_launch = Launcher(_store, num_warps=2)

@@ -3,8 +3,8 @@
 One NVIDIA GPU with flashinfer-python. A step of ours is 61 layers through the backend, with the
 write of the new rows into the cache; the bare kernel is FlashInfer's paged MLA run 61 times over
 the same pools, planned once, with pages of the pool's size. Both are captured in a CUDA graph, and
-launched eagerly in the same loop. An exposed plan is what a loop of planning and stepping over
-changing lengths takes beyond the loop of stepping. Caches hold random numbers; variants take turns,
+launched eagerly in the same loop. An exposed plan is what a loop of planning and stepping takes
+beyond the loop of stepping. Caches hold random numbers; variants take turns,
 and the median over the rounds counts. Layers rotate over fewer pools where 61 do not fit (``*``).
 
 ``--prefill`` measures the extend phases as well, whose ragged kernel takes a minute to compile.
@@ -53,8 +53,6 @@ from tests.bench.timing import ROUNDS, Step, nothing, taken_in_turns
 
 DEVICE = torch.device("cuda")
 KV_DTYPES = {"bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
-LENGTHS = 8
-"""Batches of different lengths that a planned loop goes through."""
 RESERVED = 12 << 30
 """Bytes of the card that are left to everything but the caches."""
 KV_SCALE = 0.02
@@ -79,6 +77,10 @@ def main() -> None:
     print(f"copy {copy:,.0f} GB/s (read + written), bf16 matrix product {matrix:,.0f} TFLOP/s\n")
     free = torch.cuda.mem_get_info()[0] - RESERVED
     memory = free if given.memory is None else min(free, given.memory << 30)
+    wide = None
+    if dtype != torch.bfloat16:  # a third for it, two for the same pools in bf16
+        memory //= 3
+        wide = random_storage(memory, torch.bfloat16)
     storage = random_storage(memory // dtype.itemsize, dtype)
     l2 = torch.cuda.get_device_properties(DEVICE).L2_cache_size
     cells = (
@@ -86,7 +88,7 @@ def main() -> None:
         if given.quick
         else list(cells_of(given.heads, given.batches, given.contexts, given.pages))
     )
-    lines, guard_lines, left_out = [], [], []
+    lines, guard_lines, fp8_lines, left_out = [], [], [], []
     unguarded = without_guard() if given.guard else None
     for cell in cells:
         pools = pools_of(cell, dtype.itemsize, memory, l2)
@@ -99,6 +101,8 @@ def main() -> None:
         print("| " + " | ".join(lines[-1]) + " |", file=sys.stderr, flush=True)
         if unguarded is not None:
             guard_lines.append(guard_line(decode, replace(decode, runtime=unguarded)))
+        if wide is not None:
+            fp8_lines.append(fp8_line(decode, Decode(cell, pools, wide, torch.bfloat16)))
         del decode
         torch.cuda.empty_cache()
     print(markdown(HEADER, lines), flush=True)
@@ -107,8 +111,18 @@ def main() -> None:
     if guard_lines:
         header = ("shape", "replay, guard on / off", "eager, guard on / off")
         print("\n" + markdown(header, guard_lines), flush=True)
+    if fp8_lines:
+        fp8_header = (
+            "shape",
+            "e4m3 ms",
+            "bare e4m3 ms",
+            "bare bf16 ms",
+            "bare e4m3 / ours",
+            "bf16 / ours",
+        )
+        print("\n" + markdown(fp8_header, fp8_lines), flush=True)
     if given.prefill:
-        del storage
+        del storage, wide
         torch.cuda.empty_cache()
         from tests.bench.bench_prefill import prefill_table
 
@@ -210,7 +224,9 @@ class Decode:
             page_size=cell.page,
             device=DEVICE,
         )
-        self.batches = [self.batch_of(cell.context - i) for i in range(LENGTHS)]
+        self.batch: ForwardBatch = self.runtime.ForwardBatch.decode(
+            range(cell.batch), [cell.context] * cell.batch, self.last_slots, DEVICE
+        )
         self.layers = [config.absorbed_layer(i % self.pools) for i in range(LAYERS)]
         self.scale = config.scaling
         self.q_nope, self.q_pe, self.latent, self.k_pe = (
@@ -218,14 +234,7 @@ class Decode:
             for heads, width in ((cell.heads, LATENT), (cell.heads, ROPE), (1, LATENT), (1, ROPE))
         )
 
-    def batch_of(self, length: int) -> ForwardBatch:
-        batch = self.cell.batch
-        made: ForwardBatch = self.runtime.ForwardBatch.decode(
-            range(batch), [max(1, length)] * batch, self.last_slots, DEVICE
-        )
-        return made
-
-    def step_of(self, backend: Any, batch: ForwardBatch, write: bool = True) -> Step:
+    def step_of(self, backend: Any, write: bool = True) -> Step:
         """61 layers of ours."""
 
         def step() -> None:
@@ -235,7 +244,7 @@ class Decode:
                     self.latent,
                     self.latent,
                     layer,
-                    batch,
+                    self.batch,
                     save_kv_cache=write,
                     q_rope=self.q_pe,
                     k_rope=self.k_pe,
@@ -278,49 +287,40 @@ class Decode:
 
         return step
 
+    def replayable(self, backend: Any, write: bool = True) -> Step:
+        """The step in a CUDA graph of its own."""
+        backend.init_cuda_graph_state(self.cell.batch, self.cell.batch)
+        backend.init_forward_metadata_out_graph(self.batch, in_capture=True)
+        return captured(self.step_of(backend, write)).replay
+
     def times(self) -> Times:
         backend = self.runtime.create_backend("auto", self.runner)
-        first, bare = self.batches[0], self.bare()
-        step = self.step_of(backend, first)
-        backend.init_cuda_graph_state(self.cell.batch, self.cell.batch)
-
-        def plan_replay() -> None:
-            backend.init_forward_metadata_out_graph(first)
-
-        def plan_eager() -> None:
-            backend.init_forward_metadata(first)
-
-        backend.init_forward_metadata_out_graph(first, in_capture=True)
-        graph = captured(step)
-        without_write = captured(self.step_of(backend, first, write=False))
-        bare_graph = captured(bare)
-        eager_steps = [self.step_of(backend, batch) for batch in self.batches]
-        at = 0
+        plan_replay = partial(backend.init_forward_metadata_out_graph, self.batch)
+        plan_eager = partial(backend.init_forward_metadata, self.batch)
+        step, bare = self.step_of(backend), self.bare()
+        without_write = self.replayable(self.runtime.create_backend("auto", self.runner), False)
+        replay = self.replayable(backend)
 
         def planned_replay() -> None:
-            nonlocal at
-            at = (at + 1) % LENGTHS
-            backend.init_forward_metadata_out_graph(self.batches[at])
-            graph.replay()
+            plan_replay()
+            replay()
 
         def planned_eager() -> None:
-            nonlocal at
-            at = (at + 1) % LENGTHS
-            backend.init_forward_metadata(self.batches[at])
-            eager_steps[at]()
+            plan_eager()
+            step()
 
         return Times(
             *taken_in_turns(
                 [
-                    graph.replay,
-                    bare_graph.replay,
-                    without_write.replay,
+                    replay,
+                    captured(bare).replay,
+                    without_write,
                     step,
                     bare,
                     planned_replay,
                     planned_eager,
                 ],
-                [plan_replay, nothing, plan_replay, plan_eager, nothing, plan_replay, plan_eager],
+                [plan_replay, nothing, nothing, plan_eager, nothing, plan_replay, plan_eager],
             )
         )
 
@@ -330,17 +330,24 @@ def guard_line(guarded: Decode, unguarded: Decode) -> tuple[str, str, str]:
     steps: list[Step] = []
     plans: list[Step] = []
     for decode in (guarded, unguarded):
-        backend, first = decode.runtime.create_backend("auto", decode.runner), decode.batches[0]
-        backend.init_cuda_graph_state(decode.cell.batch, decode.cell.batch)
-        backend.init_forward_metadata_out_graph(first, in_capture=True)
-        step = decode.step_of(backend, first)
-        steps += [captured(step).replay, step]
+        backend = decode.runtime.create_backend("auto", decode.runner)
+        steps += [decode.replayable(backend), decode.step_of(backend)]
         plans += [
-            partial(backend.init_forward_metadata_out_graph, first),
-            partial(backend.init_forward_metadata, first),
+            partial(backend.init_forward_metadata_out_graph, decode.batch),
+            partial(backend.init_forward_metadata, decode.batch),
         ]
     replay, eager, replay_off, eager_off = taken_in_turns(steps, plans, 2 * ROUNDS)
     return str(guarded.cell), f"{replay / replay_off:.3f}", f"{eager / eager_off:.3f}"
+
+
+def fp8_line(fp8: Decode, bf16: Decode) -> tuple[str, ...]:
+    """A replayed step over an e4m3 cache against FlashInfer's kernels over it and over bf16."""
+    backend = fp8.runtime.create_backend("auto", fp8.runner)
+    own, theirs, wide = taken_in_turns(
+        [fp8.replayable(backend), captured(fp8.bare()).replay, captured(bf16.bare()).replay]
+    )
+    times = (f"{ms:.3f}" for ms in (own, theirs, wide))
+    return str(fp8.cell), *times, f"{theirs / own:.2f}", f"{wide / own:.2f}"
 
 
 def without_guard() -> ModuleType:

@@ -36,7 +36,7 @@ def test_flashinfers_paged_kernel_takes_one_scale() -> None:
     world = World(config=LATENT_512, dtype=torch.bfloat16, kv_dtype=FP8, kv_scale=None)
     one_pass = world.pass_of(ForwardMode.DECODE, [5, 31], [1, 1])
     backend = FlashInferMLAAttnBackend(world.runner, kernels=planned()[0])
-    with pytest.raises(ValueError, match="scales per token, and FlashInfer's paged MLA takes one"):
+    with pytest.raises(ValueError, match="scales per token, and this kernel takes one per layer"):
         one_pass.run(backend)
 
 

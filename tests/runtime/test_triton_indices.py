@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mla_runtime.indices import gather_slots
-from mla_runtime.kv_shard import KvShard
+from mla_runtime.indices import gather_pages, gather_slots
 
 pytestmark = [
     pytest.mark.gpu,
@@ -16,41 +15,62 @@ pytestmark = [
 DEVICE = "cuda"
 
 
-@pytest.mark.parametrize("world", [1, 2, 4])
-@pytest.mark.parametrize(
+LENGTHS = pytest.mark.parametrize(
     "lens",
     [[1], [0, 5, 0, 9], [2500, 1, 0, 1024, 1025], [3] * 1100],
     ids=["one", "empty ones", "longer than a block", "more than a block of requests"],
 )
+
+
+@LENGTHS
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_it_equals_the_torch_path(lens: list[int], world: int, dtype: torch.dtype) -> None:
-    shard = KvShard(world - 1, world)
-    generator = torch.Generator().manual_seed(world)
-    table = torch.randperm(1200 * 2600, generator=generator).to(torch.int32).view(1200, 2600)
-    requests = torch.randperm(1200, generator=generator)[: len(lens)]
-    counts, starts = shard.lens(torch.tensor(lens, dtype=dtype)), requests % 60 // world
-    total = int(counts.sum())
+def test_slots_equal_the_torch_path(lens: list[int], dtype: torch.dtype) -> None:
+    requests, starts = torch.randperm(1200)[: len(lens)], torch.randint(0, 60, (len(lens),))
+    table = torch.randperm(1200 * 2600).to(torch.int32).view(1200, 2600)
+    counts = torch.tensor(lens, dtype=dtype)
     for given in (None, starts):
-        indptr = torch.zeros(len(lens) + 1, dtype=torch.int32)
-        expected = gather_slots(
-            shard.table(table), requests, counts, total, starts=given, divisor=world, indptr=indptr
+        on_cpu, on_gpu = (
+            gather_slots(
+                table.to(device),
+                requests.to(device),
+                counts.to(device),
+                sum(lens),
+                starts=None if given is None else given.to(device),
+            )
+            for device in ("cpu", DEVICE)
         )
-        out = torch.full((total + 3,), -5, dtype=torch.int32, device=DEVICE)
-        offsets = torch.zeros(len(lens) + 1, dtype=torch.int32, device=DEVICE)
-        filled = gather_slots(
-            shard.table(table.to(DEVICE)),
-            requests.to(DEVICE),
-            counts.to(DEVICE),
+        assert torch.equal(on_gpu.cpu(), on_cpu)
+
+
+@LENGTHS
+@pytest.mark.parametrize(("stride", "first"), [(1, 0), (64, 0), (2, 1), (4, 0), (4, 2)])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_pages_equal_the_torch_path(
+    lens: list[int], stride: int, first: int, dtype: torch.dtype
+) -> None:
+    requests = torch.randperm(1200)[: len(lens)]
+    table = torch.randperm(1200 * 2600).to(torch.int32).view(1200, 2600)
+    counts = torch.tensor(lens, dtype=dtype)
+    total = sum((n + stride - 1 - first) // stride for n in lens)
+    results = []
+    for device in ("cpu", DEVICE):
+        out = torch.full((total + 3,), -5, dtype=torch.int32, device=device)
+        indptr = torch.zeros(len(lens) + 1, dtype=torch.int32, device=device)
+        filled = gather_pages(
+            table.to(device),
+            requests.to(device),
+            counts.to(device),
             total,
-            starts=None if given is None else given.to(DEVICE),
-            divisor=world,
-            indptr=offsets,
-            out=out,
+            stride,
+            first,
+            indptr,
+            out,
         )
-        assert filled.data_ptr() == out.data_ptr()
-        assert torch.equal(out[:total].cpu(), expected)
+        assert filled.shape == (total,)
         assert out[total:].tolist() == [-5] * 3
-        assert torch.equal(offsets.cpu(), indptr)
+        results.append((out.cpu(), indptr.cpu()))
+    for ours, theirs in zip(*results, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_lengths_beyond_the_host_mirror_do_not_write_beyond_the_buffer() -> None:

@@ -54,3 +54,16 @@ def test_rows_that_are_quantised_already_are_copied() -> None:
     loc = torch.tensor([70, 64, 191], device="cuda")
     pool.set_mla_kv_buffer(LAYER, loc, rows[..., :512], rows[..., 512:])
     assert torch.equal(pool.kv_buffer[0][loc], rows.view(torch.uint8))
+
+
+def test_rows_that_lie_otherwise_are_stored_as_well() -> None:
+    """A compiled kernel is used again only for what it was compiled for: alignment and strides."""
+    pool = MlaKvPool(128, 64, 512, 64, 1, torch.bfloat16, device="cuda")
+    loc = torch.arange(70, 110, device="cuda")
+    for width, start in ((576, 0), (577, 1), (576, 0), (592, 8), (578, 2)):
+        wide = torch.randn(40, 1, width, device="cuda").bfloat16()
+        rows = wide[..., start : start + 576]
+        pool.set_mla_kv_buffer(LAYER, loc, rows[..., :512], rows[..., 512:])
+        assert torch.equal(pool.kv_buffer[0][loc], rows)
+        pool.set_mla_kv_buffer(LAYER, loc.int(), rows[..., :512] * 2, rows[..., 512:] * 2)
+        assert torch.equal(pool.kv_buffer[0][loc], rows * 2)
