@@ -167,25 +167,17 @@ def _turner(
 
 
 @gluon.jit  # type: ignore[untyped-decorator]
-def _as_rows(first: gl.tensor, second: gl.tensor, columns: gl.constexpr) -> gl.tensor:
-    """Both pieces of ``[32, columns]`` as ``[64, columns]``."""
-    both = gl.join(first, second).reshape([4, 8, columns, 2])
-    return both.permute([0, 3, 1, 2]).reshape([64, columns])
-
-
-@gluon.jit  # type: ignore[untyped-decorator]
 def _per_row(x: gl.tensor, layout: gl.constexpr) -> gl.tensor:
     """One value per head for both its rows."""
-    return gl.convert_layout(_as_rows(x, x, 1).reshape([64]), layout)
+    both = gl.join(x, x).reshape([4, 8, 1, 2]).permute([0, 3, 1, 2]).reshape([64, 1])
+    return gl.convert_layout(both.reshape([64]), layout)
 
 
 @gluon.jit  # type: ignore[untyped-decorator]
-def _store_query(
-    q: gl.tensor, big: gl.tensor, q_sm: gl.shared_memory_descriptor, columns: gl.constexpr
-) -> None:
-    x = q / big[:, None]
-    first = x.to(gl.float8e4nv)
-    q_sm.store(_as_rows(first, (x - first.to(gl.float32)).to(gl.float8e4nv), columns))
+def _piece(x: gl.tensor, big: gl.tensor, rest: gl.tensor) -> gl.tensor:
+    """What e4m3 holds of ``x / big``, or in the rows of ``rest`` what it holds of the rest."""
+    x = x / big[:, None]
+    return gl.where(rest[:, None], x - x.to(gl.float8e4nv).to(gl.float32), x).to(gl.float8e4nv)
 
 
 @gluon.jit  # type: ignore[untyped-decorator]
@@ -321,7 +313,6 @@ def _consumer(
     heads: gl.tensor,
     block: gl.constexpr,
     rank: gl.constexpr,
-    rope: gl.constexpr,
     stages: gl.constexpr,
     with_lse: gl.constexpr,
 ) -> None:
@@ -337,19 +328,18 @@ def _consumer(
         [32, 64],
     )
     per_head: gl.constexpr = gl.SliceLayout(1, head_l)
-    q_l: gl.constexpr = gl.BlockedLayout([1, 8], [1, 32], [8, 1], [1, 0])
-    pe_l: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [8, 1], [1, 0])
-    per_q: gl.constexpr = gl.SliceLayout(1, q_l)
-    per_pe: gl.constexpr = gl.SliceLayout(1, pe_l)
+    # 64 columns at a time: all 512 at once gave wrong queries under Triton 3.6.0, for a reason that
+    # was not found
+    q_l: gl.constexpr = gl.BlockedLayout([1, 16], [8, 4], [8, 1], [1, 0])
 
     head_base = gl.program_id(0) * block
     token = gl.arange(0, 64, layout=gl.SliceLayout(0, head_l))
     head = gl.arange(0, 32, layout=per_head)
     inside = (head < block) & (head_base + head < heads)
-    q_heads = head_base + gl.arange(0, 32, layout=per_q) % block
-    pe_heads = head_base + gl.arange(0, 32, layout=per_pe) % block
-    q_column = gl.arange(0, rank, layout=gl.SliceLayout(0, q_l))
-    pe_column = gl.arange(0, rope, layout=gl.SliceLayout(0, pe_l))
+    q_row = gl.arange(0, 64, layout=gl.SliceLayout(1, q_l))
+    rest = ((q_row >> 3) & 1) == 1
+    q_heads = head_base + ((q_row >> 4) % (block // 8)) * 8 + (q_row & 7)
+    q_column = gl.arange(0, 64, layout=gl.SliceLayout(0, q_l))
     zero = gl.full([64, 64], 0.0, gl.float32, layout=s_l)
     i = 0
     while tile < last:
@@ -358,24 +348,25 @@ def _consumer(
         stop = gl.minimum(end, last)
         if stop > tile:
             left = gl.load(batch_info + 2 * info_row + request) - (tile - first) * 64
-            q = gl.load(
-                q_nope + request * q_token + q_heads[:, None] * q_head + q_column[None, :],
-                mask=(q_heads < heads)[:, None],
-                other=0.0,
-            ).to(gl.float32)
-            pe = gl.load(
-                q_pe + request * pe_token + pe_heads[:, None] * pe_head + pe_column[None, :],
-                mask=(pe_heads < heads)[:, None],
-                other=0.0,
-            ).to(gl.float32)
-            big = gl.maximum(gl.max(gl.abs(q), 1), gl.convert_layout(gl.max(gl.abs(pe), 1), per_q))
+            q = q_nope + request * q_token + q_heads[:, None] * q_head + q_column[None, :]
+            held = (q_heads < heads)[:, None]
+            big = gl.full([64], 1e-30, gl.float32, layout=gl.SliceLayout(1, q_l))
+            for begin in gl.static_range(0, rank, 64):
+                x = gl.load(q + begin, mask=held, other=0.0).to(gl.float32)
+                big = gl.maximum(big, gl.max(gl.abs(x), 1))
+            pe = q_pe + request * pe_token + q_heads[:, None] * pe_head + q_column[None, :]
+            x = gl.load(pe, mask=held, other=0.0).to(gl.float32)
+            big = gl.maximum(big, gl.max(gl.abs(x), 1))
             # a power of two brings the largest value of a head to 128 or more, below 256
-            exponent = gl.maximum(big, 1e-30).to(gl.int32, bitcast=True) & 0x7F800000
+            exponent = big.to(gl.int32, bitcast=True) & 0x7F800000
             big = exponent.to(gl.float32, bitcast=True) * 0.0078125
-            _store_query(q, big, q_sm, rank)
-            _store_query(pe, gl.convert_layout(big, per_pe), q_rope_sm, rope)
+            for begin in gl.static_range(0, rank, 64):
+                x = gl.load(q + begin, mask=held, other=0.0).to(gl.float32)
+                q_sm.slice(begin, 64, dim=1).store(_piece(x, big, rest))
+            q_rope_sm.store(_piece(gl.load(pe, mask=held, other=0.0).to(gl.float32), big, rest))
             fence_async_shared()
             gl.thread_barrier()
+            big = gl.max(big.reshape([4, 2, 8]), 1).reshape([32])
             scale = gl.convert_layout(big, per_head) * score_scale
 
             top = gl.full([32], float("-inf"), gl.float32, layout=per_head)
@@ -516,7 +507,7 @@ def decode(
                     q_nope, q_pe, q_token, q_head, pe_token, pe_head, batch_info, info_row,
                     out, lse, part_out, part_lse, q_sm, q_rope_sm, k_sm, rope_sm, v_sm, p_sm,
                     k_ready, k_empty, v_ready, v_empty, tile, last, request,
-                    score_scale, value_scale, heads, block, rank, rope, stages, with_lse,
+                    score_scale, value_scale, heads, block, rank, stages, with_lse,
                 ),
             ),
             (
