@@ -115,6 +115,7 @@ class FlashInferPagedMla:
         elif shape == self._planned_shape and schedules_alone(self._library, self._wrapper):
             schedule(self._wrapper, metadata, self._heads, plan.head_dim_ckv, plan.causal)
         else:
+            self._planned_shape = {}  # what a refused plan leaves is not scheduled upon
             self._wrapper.plan(**metadata, **shape)
 
     def run(
