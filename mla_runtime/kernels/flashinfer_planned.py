@@ -148,10 +148,13 @@ class FlashInferPlannedKernels:
         library: FlashInferLibrary | None = None,
         capability: Capability | None = None,
         ragged: str | None = None,
-        own_fp8: bool = True,
+        own_fp8: bool = False,
     ) -> None:
-        """The kernels of a device; ``ragged`` names a ragged kernel other than the fastest, and
-        without ``own_fp8`` the library reads an e4m3 cache in every phase.
+        """The kernels of a device; ``ragged`` names a ragged kernel other than the fastest.
+
+        With ``own_fp8``, decodes over an e4m3 cache go to our own kernel where it serves them
+        (``fp8_decode``), three times as fast as the library's; not by default before more of its
+        tests have run on a card (``docs/gpu.md``).
 
         Raises:
             KernelUnavailableError: a device older than SM80, or no usable library.

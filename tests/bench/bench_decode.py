@@ -30,6 +30,7 @@ from mla_runtime import ForwardBatch
 from mla_runtime.kernels.capability import capability_of
 from mla_runtime.kernels.flashinfer_library import load_library
 from mla_runtime.kernels.flashinfer_paged import paged_backend
+from mla_runtime.kernels.flashinfer_planned import FlashInferPlannedKernels
 from mla_runtime.workspace import WorkspaceKind, workspace
 from tests.bench.decode_cells import (
     BATCHES,
@@ -342,7 +343,8 @@ def guard_line(guarded: Decode, unguarded: Decode) -> tuple[str, str, str]:
 
 def fp8_line(fp8: Decode, bf16: Decode) -> tuple[str, ...]:
     """A replayed step over an e4m3 cache against FlashInfer's kernels over it and over bf16."""
-    backend = fp8.runtime.create_backend("auto", fp8.runner)
+    kernels = FlashInferPlannedKernels(torch.device("cuda"), own_fp8=True)
+    backend = fp8.runtime.FlashInferMLAAttnBackend(fp8.runner, kernels=kernels)
     own, theirs, wide = taken_in_turns(
         [fp8.replayable(backend), captured(fp8.bare()).replay, captured(bf16.bare()).replay]
     )

@@ -420,7 +420,7 @@ def test_a_release_without_the_private_scheduler_is_planned_in_full() -> None:
         world.forget()
         one_pass = world.pass_of(ForwardMode.DECODE, lengths, [1, 1])
         assert one_pass.error(one_pass.run(backend)) <= 1e-2
-        del backend.decode_wrapper.flashinfer._wrapper._cached_module  # type: ignore[attr-defined]
+        del backend.decode_wrapper._wrapper._cached_module  # type: ignore[attr-defined]
     assert len(calls.of("BatchMLAPagedAttentionWrapper.plan")) == 2
 
 

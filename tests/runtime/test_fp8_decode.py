@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mla_runtime.kernels import fp8_decode
+from mla_runtime.kernels import flashinfer_planned, fp8_decode
+from mla_runtime.kernels.flashinfer_planned import FastestPagedMla, FlashInferPlannedKernels
 from mla_runtime.kernels.fp8_decode import row_stride, serves
-from mla_runtime.kernels.protocol import PagedPlan
+from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan
+from tests.runtime import fake_library
 
 SM90 = (9, 0)
 
@@ -93,3 +95,41 @@ def test_other_caches_are_refused(ckv: torch.Tensor, kpe: torch.Tensor) -> None:
     dtype = torch.float8_e4m3fn
     with pytest.raises(ValueError, match=r"reads tokens of 512 \+ 64 bytes that lie together"):
         row_stride(ckv.to(dtype), kpe.to(dtype))
+
+
+class Planner:
+    """Stands where our own planner would need a card."""
+
+    def __init__(self, device: torch.device, graph_buffers: GraphBuffers | None = None) -> None:
+        self.graph_buffers = graph_buffers
+        self.plans: list[PagedPlan] = []
+
+    def plan(self, plan: PagedPlan) -> None:
+        self.plans.append(plan)
+
+
+def test_each_plan_goes_to_the_kernel_that_serves_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Planner] = []
+
+    def own(device: torch.device, graph_buffers: GraphBuffers | None = None) -> Planner:
+        made.append(Planner(device, graph_buffers))
+        return made[-1]
+
+    monkeypatch.setattr(flashinfer_planned, "Fp8DecodeMla", own)
+    library, calls = fake_library.flashinfer()
+    cpu = torch.device("cpu")
+    kernels = FlashInferPlannedKernels(cpu, library=library, capability=SM90, own_fp8=True)
+    planner = kernels.paged_mla(cpu)
+    assert isinstance(planner, FastestPagedMla)
+    e4m3, bf16 = plan(), replace(plan(), kv_dtype=torch.bfloat16)
+    for each in (e4m3, bf16, e4m3):
+        planner.plan(each)
+    assert [p.plans for p in made] == [[e4m3, e4m3]]
+    assert len(calls.of("BatchMLAPagedAttentionWrapper.plan")) == 1
+
+
+def test_our_own_kernel_is_asked_for() -> None:
+    library, _ = fake_library.flashinfer()
+    cpu = torch.device("cpu")
+    kernels = FlashInferPlannedKernels(cpu, library=library, capability=SM90)
+    assert not isinstance(kernels.paged_mla(cpu), FastestPagedMla)
