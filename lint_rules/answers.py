@@ -130,12 +130,11 @@ class Answers(Asked):
     def written_outside(self, name: str) -> bool:
         """Whether code outside of the class stores an attribute of that name on some object."""
         if self._outside is None:
-            self._outside = {
-                event.name
-                for scope in self.types.scopes()
-                for event in scope.function.writes
-                if event.target != Name(scope.receiver)
-            }
+            self._outside = set()
+            for scope in self.types.scopes():
+                self._outside.update(scope.function.elsewhere)
+                if scope.function.stores and not scope.receiver:
+                    self._outside.update(write.name for write in scope.function.writes)
         return name in self._outside
 
     def same_as_root(self, klass: Klass, member: Member) -> bool:

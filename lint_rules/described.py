@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lint_rules.facts import Attr, Bind, Call, FileFacts, Function, Name, Read, Write, last_name
 
-__all__ = ["BRANCHES", "described", "may_be_uneven", "reads"]
+__all__ = ["BRANCHES", "declares", "described", "may_be_uneven", "reads"]
 
 BRANCHES = 3
 """So many branches that say the same of an object make a kind of it."""
@@ -56,12 +56,10 @@ def described(
     }
     found: dict[tuple[str, str], set[str]] = {}
     for facts in files:
-        functions = [*facts.functions, *(m for k in facts.classes for m in k.methods)]
-        for function in functions:
-            for holder, name in _declared(function):
-                if holder in holders and name not in backends:
-                    for path in _meant(facts, name, declared.get(name, set())):
-                        found.setdefault((path, name), set()).add(holder)
+        for holder, name in facts.declares:
+            if holder in holders and name not in backends:
+                for path in _meant(facts, name, declared.get(name, set())):
+                    found.setdefault((path, name), set()).add(holder)
     return found
 
 
@@ -76,7 +74,7 @@ def _meant(facts: FileFacts, name: str, paths: set[str]) -> Iterator[str]:
             yield path
 
 
-def _declared(function: Function) -> Iterator[tuple[str, str]]:
+def declares(function: Function) -> Iterator[tuple[str, str]]:
     """Names that a function declares or builds an object under, and the name of its class."""
     for parameter in function.params:
         for name in parameter.annotation:

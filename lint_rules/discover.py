@@ -103,24 +103,25 @@ def scan(
 
 
 class _Headers:
-    """Every class statement: what derives from a name, what a class derives from, and where.
-
-    ``renamed`` holds the other names that imports and assignments give to a name.
-    """
+    """Every class statement: what derives from a name, what a class derives from, and where."""
 
     def __init__(self, rows: Mapping[str, Row]) -> None:
+        self._rows = rows
         self.below: dict[str, list[tuple[str, str]]] = {}
-        self.above: dict[tuple[str, str], set[str]] = {}
         self.declared: dict[str, set[str]] = {}
-        self.renamed: dict[str, set[str]] = {}
         for path, row in rows.items():
             for name, bases in row.headers:
                 self.declared.setdefault(name, set()).add(path)
                 for base in bases:
                     self.below.setdefault(base, []).append((name, path))
-                    self.above.setdefault((name, path), set()).add(base)
-            for name, alias in row.renamings:
-                self.renamed.setdefault(name, set()).add(alias)
+
+    def above(self, name: str, path: str) -> set[str]:
+        """The words among the bases of a class of that name in the file ``path``."""
+        return {b for own, bases in self._rows[path].headers if own == name for b in bases}
+
+    def renamed(self, names: Collection[str]) -> set[str]:
+        """The other names that imports and assignments give to one of ``names``."""
+        return {a for row in self._rows.values() for name, a in row.renamings if name in names}
 
 
 def _family(headers: _Headers, roots: set[str]) -> dict[str, set[str]]:
@@ -138,12 +139,11 @@ def _family(headers: _Headers, roots: set[str]) -> dict[str, set[str]]:
                     seen.add(child)
                     queue.append(child)
         if not queue:
-            aliases = {alias for name in found for alias in headers.renamed.get(name, ())}
-            queue = sorted(aliases - seen - found.keys())
+            queue = sorted(headers.renamed(found) - seen - found.keys())
             seen.update(queue)
     rising = [(name, path) for name, files in found.items() for path in files]
     while rising:
-        for base in headers.above.get(rising.pop(), ()):
+        for base in headers.above(*rising.pop()):
             for path in declared.get(base, ()) if base not in found else ():
                 if len(declared[base]) <= _MOST_NAMESAKES:
                     rising.append((base, path))

@@ -6,9 +6,8 @@ What an expression reads, calls, probes and binds becomes an event of the functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import libcst as cst
 import msgspec
 
 from lint_rules.facts import (
@@ -33,6 +32,11 @@ from lint_rules.facts import (
     dotted,
 )
 from lint_rules.syntax import CONSTANT_NAMES
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
 
 __all__ = ["Expressions", "Scope"]
 
@@ -74,10 +78,18 @@ class Scope:
         self.refusable = 0
         self.nested = 0
         self.generator = False
+        self.broken = False
 
     def push(self, expr: Expr, fatal: bool = False) -> None:
         self.conditions.append((self.cond, expr, fatal))
         self.cond = len(self.conditions) - 1
+
+    def refuse(self) -> None:
+        """The way to where we are ends in raising: no call gets past it under its conditions."""
+        way = tuple(expr for expr, fatal in self.since(-1) if not fatal)
+        if way:
+            self.cond = -1
+            self.push(Not(And(way)), fatal=True)
 
     def since(self, base: int) -> list[tuple[Expr, bool]]:
         """The conditions added to ``base`` on the way to where we are, and which are fatal."""

@@ -1,4 +1,4 @@
-"""One file to facts, with LibCST's native parser and without its metadata providers.
+"""One file to facts, with LibCST's native parser and without its nodes and metadata providers.
 
 The walk is a recursion of its own, in evaluation order, that carries the path condition; the line
 of a statement comes from the logical line it corresponds to (see :mod:`lint_rules.outline`).
@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-
+from lint_rules.described import declares
 from lint_rules.facts import Call, ClassAttr, ClassFacts, Const, Expr, FileFacts, Function, Name
+from lint_rules.nodes import ParserSyntaxError, lightened, own, parsed_whole, parsing, written
 from lint_rules.outline import joined, logical_lines, reduced
 from lint_rules.parse import parsed
 from lint_rules.reaching import flows
@@ -21,11 +21,16 @@ from lint_rules.statements import Lines, Statements
 from lint_rules.syntax import annotation_names, base_name, dotted_name
 from mla_guard.routes import ROUTES
 
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
+
 __all__ = ["extract"]
 
 
 class _TextNeeded(Exception):
-    """What an expression is written like matters: it has to be parsed with its white space."""
+    """What an expression is written like matters: LibCST's own nodes have to be made."""
 
 
 class _Mismatch(Exception):
@@ -52,23 +57,24 @@ def extract(
         return FileFacts(path)
     try:
         module = parsed(text)
-    except cst.ParserSyntaxError as error:
+    except ParserSyntaxError as error:
         return _unparsable(path, source, error)
     except RecursionError:
         return FileFacts(path, error="is nested too deeply to be parsed", error_line=1)
     try:
-        return _Extractor(path, _Cursor(lines), bare=True).run(module)
+        return _Extractor(path, _Cursor(lines)).run(module)
     except _TextNeeded:
-        return _Extractor(path, _Cursor(lines)).run(cst.parse_module(text))
+        return _Extractor(path, _Cursor(lines)).run(parsed_whole(text))
     except _Mismatch:
         return _extract_with_positions(path, source)
 
 
-def _unparsable(path: str, source: str, error: cst.ParserSyntaxError) -> FileFacts:
+def _unparsable(path: str, source: str, error: ParserSyntaxError) -> FileFacts:
     line, message = error.raw_line, error.message
     try:
-        cst.parse_module(source)
-    except cst.ParserSyntaxError as whole:
+        with parsing() as parse:
+            parse(source)
+    except ParserSyntaxError as whole:
         line, message = whole.raw_line, whole.message
     else:  # the whole file parses: the cut was wrong, so read all of it
         return _extract_with_positions(path, source)
@@ -84,11 +90,12 @@ def _unparsable(path: str, source: str, error: cst.ParserSyntaxError) -> FileFac
 
 
 def _extract_with_positions(path: str, source: str) -> FileFacts:
+    from libcst import parse_module
     from libcst.metadata import MetadataWrapper, PositionProvider
 
-    wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-    positions = wrapper.resolve(PositionProvider)
-    return _Extractor(path, _Positions(positions)).run(wrapper.module)
+    wrapper = MetadataWrapper(parse_module(source), unsafe_skip_copy=True)
+    positions = _Positions(wrapper.resolve(PositionProvider))
+    return _Extractor(path, positions).run(lightened(wrapper.module))
 
 
 class _Cursor:
@@ -115,7 +122,7 @@ class _Positions:
         self._positions = positions
 
     def line(self, node: cst.CSTNode) -> int:
-        found = self._positions.get(node)
+        found = self._positions.get(own(node))
         return found.start.line if found is not None else 1
 
     def finish(self) -> None:
@@ -127,12 +134,11 @@ def _is_type_checking(test: cst.BaseExpression) -> bool:
 
 
 class _Extractor(Statements):
-    """With ``bare``, of a module that was parsed without its white space."""
+    """Reads a module in the nodes of :mod:`lint_rules.nodes`."""
 
-    def __init__(self, path: str, lines: Lines, *, bare: bool = False) -> None:
+    def __init__(self, path: str, lines: Lines) -> None:
         super().__init__(lines)
         self.path = path
-        self.bare = bare
         self.aliases: list[tuple[str, Expr]] = []
         self.classes: list[ClassFacts] = []
         self.functions: list[Function] = []
@@ -140,6 +146,7 @@ class _Extractor(Statements):
     def run(self, module: cst.Module) -> FileFacts:
         self._module_body(module.body, ())
         self.lines.finish()
+        functions = [*self.functions, *(m for klass in self.classes for m in klass.methods)]
         return FileFacts(
             self.path,
             tuple(self.imports),
@@ -148,6 +155,7 @@ class _Extractor(Statements):
             tuple(self.classes),
             tuple(self.functions),
             *flows(self.imports, self.aliases, self.classes, self.functions),
+            tuple(dict.fromkeys(pair for function in functions for pair in declares(function))),
         )
 
     def _module_body(self, body: Sequence[cst.CSTNode], inside: tuple[str, ...]) -> None:
@@ -282,6 +290,7 @@ class _Extractor(Statements):
         return Call(Name(dotted_name(call.func)), (), tuple(keywords))
 
     def _source(self, node: cst.BaseExpression) -> Const:
-        if self.bare:
+        text = written(node)
+        if text is None:
             raise _TextNeeded
-        return Const(cst.Module([]).code_for_node(node))
+        return Const(text)

@@ -7,7 +7,8 @@ the function's ``conditions``. Expressions are reduced to what linking and judgi
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -20,6 +21,7 @@ __all__ = [
     "CallEvent",
     "ClassAttr",
     "ClassFacts",
+    "Code",
     "Compare",
     "Const",
     "Event",
@@ -40,6 +42,7 @@ __all__ = [
     "Write",
     "dotted",
     "last_name",
+    "named",
     "roots_of",
 ]
 
@@ -179,12 +182,30 @@ class Parameter(msgspec.Struct, frozen=True, array_like=True, gc=False):
     default: Expr | None = None
 
 
+class Code(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a function does.
+
+    ``conditions`` holds ``(parent index, expression, fatal)``; index -1 is the empty condition, and
+    *fatal* says that an exception is raised where it does not hold.
+    """
+
+    events: tuple[Event, ...]
+    conditions: tuple[tuple[int, Expr, bool], ...]
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> msgspec.msgpack.Decoder[Code]:
+    return msgspec.msgpack.Decoder(Code)
+
+
 class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A function or method.
 
     ``body`` is ``"raise"`` (only raises), ``"trivial"`` (docstring, ``pass`` or a constant
-    returned) or ``"code"``. ``conditions`` holds ``(parent index, expression, fatal)``; index -1 is
-    the empty condition, and *fatal* says that an exception is raised where it does not hold.
+    returned) or ``"code"``. ``encoded`` is its :class:`Code`, decoded when it is asked for, and
+    ``names`` the last names of what is called, bound and returned, and of whose methods are called;
+    ``stores`` are the attributes of its first parameter that it assigns, ``elsewhere`` those of
+    anything else.
     ``decorators`` are dotted names; ``marks`` are those of them that are calls, arguments included.
     ``conditional`` says that the definition stands in an ``if`` or ``try`` of its class body.
     """
@@ -195,11 +216,29 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     returns: tuple[str, ...]
     decorators: tuple[str, ...]
     body: str
-    events: tuple[Event, ...]
-    conditions: tuple[tuple[int, Expr, bool], ...]
+    encoded: bytes
+    names: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
     generator: bool = False
     marks: tuple[Call, ...] = ()
     conditional: bool = False
+
+    def keep(self, code: Code) -> None:
+        """Have at hand what :attr:`encoded` was made of."""
+        self.__dict__["code"] = code
+
+    @cached_property
+    def code(self) -> Code:
+        return _decoder().decode(self.encoded)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        return self.code.events
+
+    @cached_property
+    def conditions(self) -> tuple[tuple[int, Expr, bool], ...]:
+        return self.code.conditions
 
     @cached_property
     def calls(self) -> tuple[CallEvent, ...]:
@@ -218,6 +257,8 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @cached_property
     def appended(self) -> list[tuple[Attr, Expr]]:
         """What calls add to a list or set that is an attribute: ``self.x.append(value)``."""
+        if {"append", "add"}.isdisjoint(self.names):
+            return []
         return [
             (event.call.func.value, event.call.args[0])
             for event in self.calls
@@ -245,18 +286,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def named(self) -> frozenset[str]:
-        """The last names of what is called, bound and returned, and of whose methods are called."""
-        found: set[str] = set()
-        for event in self.events:
-            kind = type(event)
-            if kind is CallEvent:
-                func = event.call.func  # type: ignore[union-attr]
-                found.add(last_name(func))
-                if type(func) is Attr:
-                    found.add(last_name(func.value))
-            elif kind is Bind or kind is Return:
-                found.add(last_name(event.value))  # type: ignore[union-attr, arg-type]
-        return frozenset(found)
+        return frozenset(self.names)
 
     @cached_property
     def returned(self) -> tuple[Return, ...]:
@@ -301,7 +331,10 @@ class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one file says; ``flows`` and ``touched`` as :class:`lint_rules.reaching.Flows`."""
+    """What one file says; ``flows`` and ``touched`` as :class:`lint_rules.reaching.Flows`.
+
+    ``declares`` pairs names with the classes of which functions declare or build what they name so.
+    """
 
     path: str
     imports: tuple[Import, ...] = ()
@@ -311,8 +344,23 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     functions: tuple[Function, ...] = ()
     flows: tuple[tuple[str, tuple[str, ...]], ...] = ()
     touched: tuple[tuple[str, ...], ...] = ()
+    declares: tuple[tuple[str, str], ...] = ()
     error: str = ""
     error_line: int = 0
+
+
+def named(events: Iterable[Event]) -> frozenset[str]:
+    """The last names of what is called, bound and returned, and of whose methods are called."""
+    found: set[str] = set()
+    for event in events:
+        if isinstance(event, CallEvent):
+            func = event.call.func
+            found.add(last_name(func))
+            if isinstance(func, Attr):
+                found.add(last_name(func.value))
+        elif isinstance(event, (Bind, Return)):
+            found.add(last_name(event.value))
+    return frozenset(found)
 
 
 def dotted(expr: Expr) -> str:

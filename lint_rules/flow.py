@@ -180,8 +180,8 @@ class Flow:
         if function.name == "__init__":
             self._walk.constructors.append(member.owner)
         frame = self._frame(member.owner, function, env)
-        if not path:
-            self._walk.invariants += _demanded(frame)
+        elsewhere = negation(conjunction(path))
+        self._walk.invariants += [disjunction((elsewhere, part)) for part in _demanded(frame)]
         for event in function.events:
             if isinstance(event, Write) and event.target == Name(frame.receiver):
                 condition = conjunction((*path, *frame.condition(event.cond, fatal=False)))
@@ -473,9 +473,10 @@ class Flow:
         return found
 
     def _meaning(self, atom: Expr) -> list[Expr]:
-        """``self.x`` is true, or not None, only where construction assigned it such a value."""
+        """``self.x`` is true, not None, or ``> 1``, only where it was assigned such a value."""
         none = isinstance(atom, Compare) and atom.op == "is" and atom.right == Const("None")
-        target = atom.left if none and isinstance(atom, Compare) else atom
+        compared = isinstance(atom, Compare) and isinstance(atom.right, Const)
+        target = atom.left if isinstance(atom, Compare) and compared else atom
         if not (isinstance(target, Attr) and target.value == SELF):
             return []
         creations = self.creations.get(target.name)
@@ -485,12 +486,17 @@ class Flow:
         def can(value: Expr | None) -> Expr:
             if value is None:
                 return TRUE
-            normal = self.normal(Compare(value, "is", Const("None")) if none else value)
+            if isinstance(atom, Compare) and compared:
+                normal = self.normal(Compare(value, atom.op, atom.right))
+            else:
+                normal = self.normal(value)
             held = negation(normal) if none else normal
             return held if not _mentions(held, target) else TRUE
 
         when = disjunction(conjunction((self.normal(c.condition), can(c.value))) for c in creations)
         found = [disjunction((atom if none else negation(atom), when))]
+        if compared and not none:
+            return found
         for index, creation in enumerate(creations):
             # assigned under c and not replaced later: it is not None (or false) where c holds
             if not _surely(creation.value, none):

@@ -42,7 +42,7 @@ class _Facts(msgspec.Struct, array_like=True, gc=False):
     check of one edit does not write all of it again.
     """
 
-    by_key: dict[bytes, msgspec.Raw]
+    by_key: dict[bytes, bytes]
 
 
 class Texts(Mapping[str, bytes]):
@@ -99,10 +99,10 @@ class Library:
         self._crew: Crew | None = None
         self._spare: Crew | None = None
         self._held: dict[str, int] = {}
-        self._known: dict[bytes, msgspec.Raw] | None = None
-        self._written: dict[bytes, msgspec.Raw] = {}
-        self._recent: dict[bytes, msgspec.Raw] = {}
-        self._kept: dict[bytes, msgspec.Raw] = {}
+        self._known: dict[bytes, bytes] | None = None
+        self._written: dict[bytes, bytes] = {}
+        self._recent: dict[bytes, bytes] = {}
+        self._kept: dict[bytes, bytes] = {}
         self._rows_changed = False
         self.rows: dict[str, Row] = {}
         self.unreadable: dict[str, str] = {}
@@ -272,7 +272,7 @@ class Library:
 
         size = sum(len(data) for data in ready.values())
         for path, data in self._extracted(todo, size, decode_known):
-            self._kept[keys[path]] = msgspec.Raw(data)
+            self._kept[keys[path]] = data
             facts[path] = decoder.decode(data)
         return [facts[path] for path in sorted(wanted)]
 
@@ -329,7 +329,7 @@ class Library:
         if recent.keys() != self._recent.keys():
             cache.write("recent", msgspec.msgpack.encode(_Facts(recent)))
 
-    def _kept_facts(self, name: str) -> dict[bytes, msgspec.Raw]:
+    def _kept_facts(self, name: str) -> dict[bytes, bytes]:
         found = self._load(name, _Facts)
         return found.by_key if found is not None else {}
 

@@ -8,23 +8,20 @@ from functools import cached_property
 
 from lint_rules.facts import (
     Attr,
-    CallEvent,
     ClassAttr,
     ClassFacts,
-    Const,
     Expr,
     FileFacts,
     Function,
     IfElse,
     Import,
-    Item,
     Name,
     Or,
-    Seq,
     Write,
     dotted,
 )
 from lint_rules.mro import linearised
+from lint_rules.stores import Stored, computes_names, stores
 from mla_guard.drift import Param, Shape, without_receiver
 
 __all__ = ["Klass", "Member", "Project", "kind_of", "shape"]
@@ -150,28 +147,21 @@ class Klass:
         return None
 
     @cached_property
-    def stored(self) -> dict[str, list[tuple[Klass, Function, Write]]]:
+    def stored(self) -> Stored:
         """Every ``self.name = ...`` in any method of the MRO."""
-        found: dict[str, list[tuple[Klass, Function, Write]]] = {}
-        for klass in self.mro:
-            for method, write in klass._stores:
-                found.setdefault(write.name, []).append((klass, method, write))
+        return Stored(self.mro)
+
+    def writes(self, method: Function) -> dict[str, list[Write]]:
+        """Every ``self.name = ...`` in a method that the class itself defines, by name."""
+        found = self._writes.get(id(method))
+        if found is None:
+            receiver = method.params[0].name if method.params else ""
+            found = self._writes[id(method)] = stores(receiver, method.code)
         return found
 
     @cached_property
-    def _stores(self) -> list[tuple[Function, Write]]:
-        """Every ``self.name = ...`` in a method that the class itself defines."""
-        found: list[tuple[Function, Write]] = []
-        for method in self.facts.methods:
-            receiver = Name(method.params[0].name if method.params else "")
-            for event in method.events:
-                if type(event) is Write:
-                    if event.target == receiver:
-                        found.append((method, event))
-                elif type(event) is CallEvent:
-                    for name in _named_in_turn(event, method, receiver) or ():
-                        found.append((method, Write(receiver, name, None, event.line, event.cond)))
-        return found
+    def _writes(self) -> dict[int, dict[str, list[Write]]]:
+        return {}
 
     @cached_property
     def parameters(self) -> frozenset[str]:
@@ -186,16 +176,7 @@ class Klass:
     @cached_property
     def computes_names(self) -> bool:
         """Whether a method stores under computed names: ``setattr(self, name, value)``."""
-        for method in self.facts.methods:
-            receiver = Name(method.params[0].name) if method.params else None
-            for event in method.calls:
-                func, args = event.call.func, event.call.args
-                if func == Name("setattr") and args and args[0] == receiver:
-                    if _named_in_turn(event, method, args[0]) is None:
-                        return True
-                if receiver and func == Attr(Attr(receiver, "__dict__"), "update"):
-                    return True
-        return False
+        return any(computes_names(method) for method in self.facts.methods)
 
     @cached_property
     def descendants(self) -> tuple[Klass, ...]:
@@ -458,28 +439,6 @@ class Project:
     def is_module(self, path: str, name: str) -> bool:
         """Whether ``name`` was bound by an import of a module in the file ``path``."""
         return any(not entry.name for entry in self._imports.get(path, {}).get(name, ()))
-
-
-def _named_in_turn(event: CallEvent, method: Function, receiver: Name) -> list[str] | None:
-    """What ``setattr(self, name, value)`` stores where ``name`` runs through constants.
-
-    None where that cannot be known, an empty list for any other call.
-    """
-    if event.call.func != Name("setattr"):
-        return []
-    args = event.call.args
-    if len(args) != 3 or args[0] != receiver:
-        return []
-    binds = [e.value for e in method.binds if Name(e.name) == args[1]]
-    names: list[str] = []
-    for value in binds:
-        if not isinstance(value, Item) or not isinstance(value.value, Seq):
-            return None
-        for item in value.value.items:
-            if not isinstance(item, Const):
-                return None
-            names.append(item.text[1:-1])
-    return names or None
 
 
 def _alternatives(value: Expr) -> Iterator[str]:

@@ -242,7 +242,7 @@ class Scope:
         if owner is not None and not owner.many:
             inner = self.types.held_below(owner.named, expr.name)
             return replace(inner, outer=False) if inner is not None else None
-        if isinstance(expr.value, Name) and self.types.project.is_module(self.path, expr.value.id):
+        if self.types.project.is_module(self.path, dotted(expr.value).partition(".")[0]):
             return None
         return self._outer(expr.name)
 
@@ -305,6 +305,14 @@ class Scope:
             constructor = self._classmethod(func)
             if constructor is not None:
                 return constructor
+            asked = dotted(func.value)
+            named = self.types.project.resolve(self.path, asked) if asked else []
+            if known := [m for k in named if (m := k.method(func.name)) is not None]:
+                return merged(
+                    self.types.scope(m.owner, m.function).returns(depth + 1)
+                    for m in known
+                    if m.function is not None
+                )
             return self.types.method_returns(func.name, self.path)
         return None
 

@@ -56,6 +56,8 @@ def refusals(classes: Sequence[Klass], scopes: Sequence[Scope]) -> Iterator[Refu
     hooks = {name: members for name, members in hooks.items() if len(members) >= _IMPLEMENTERS}
     said: set[tuple[str, Member]] = set()
     for scope in scopes if hooks else ():
+        if hooks.keys().isdisjoint(scope.function.names):
+            continue
         for event in scope.function.calls:
             if event.caught or not event.call.keywords:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = ["stand_ins"]
 
@@ -17,14 +17,14 @@ def stand_ins(
     eithers: Iterable[tuple[str, str]],
     texts: Mapping[str, bytes],
     declared: Mapping[str, set[str]],
-    above: Mapping[tuple[str, str], set[str]],
+    above: Callable[[str, str], set[str]],
 ) -> list[tuple[str, str]]:
     """Those of ``eithers``, the pairs of which functions return one, that stand in for each other.
 
     Both are classes of the project, each the only one of its name, without a common base class in
     it, and most of the public methods of each are the other's too. ``texts`` are the bytes of
-    files, ``declared`` maps the names of classes to files, ``above`` a class in a file to the names
-    of its bases.
+    files, ``declared`` maps the names of classes to files, ``above`` gives the names of the bases
+    of a class in a file.
     """
     found = {
         (a, b) for a, b in eithers if len(declared.get(a, ())) == len(declared.get(b, ())) == 1
@@ -39,7 +39,7 @@ def stand_ins(
 
 
 def _ancestry(
-    name: str, declared: Mapping[str, set[str]], above: Mapping[tuple[str, str], set[str]]
+    name: str, declared: Mapping[str, set[str]], above: Callable[[str, str], set[str]]
 ) -> Iterator[str]:
     """A class and what it derives from, as far as the project declares it."""
     seen = {name}
@@ -48,7 +48,7 @@ def _ancestry(
         current = queue.pop()
         yield current
         for path in declared[current]:
-            new = {b for b in above.get((current, path), ()) if b in declared} - seen
+            new = {b for b in above(current, path) if b in declared} - seen
             seen |= new
             queue += new
 

@@ -6,15 +6,16 @@ How control leaves a suite decides under which conditions what follows it happen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import libcst as cst
+import msgspec
 
 from lint_rules.expressions import Expressions, Scope
 from lint_rules.facts import (
     And,
     Bind,
     Call,
+    Code,
     Compare,
     Const,
     Expr,
@@ -24,11 +25,19 @@ from lint_rules.facts import (
     Not,
     Or,
     Return,
+    named,
 )
+from lint_rules.stores import elsewhere, stores
 from lint_rules.syntax import annotation_names, body_kind, dotted_name, handler_names, parameters
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
 
 __all__ = ["Lines", "Statements"]
 
+_ENCODER = msgspec.msgpack.Encoder()
 _FALLS_THROUGH, _LEAVES, _RAISES = 0, 1, 2
 _CAUGHT = {"AttributeError", "Exception", "BaseException", ""}
 
@@ -100,21 +109,28 @@ class Statements(Expressions):
         outer, self.scope = self.scope, Scope()
         params = parameters(node.params, self.expr)
         self.scope.events.clear()
-        self._block(node.body)
+        if self._block(node.body) == _RAISES:
+            self.scope.refuse()
         scope, self.scope = self.scope, outer
-        return Function(
+        code = Code(tuple(scope.events), tuple(scope.conditions))
+        receiver = params[0].name if params else ""
+        function = Function(
             node.name.value,
             line,
             params,
             annotation_names(node.returns.annotation) if node.returns is not None else (),
             tuple(name for name, _ in marks),
             body_kind(node.body),
-            tuple(scope.events),
-            tuple(scope.conditions),
+            _ENCODER.encode(code),
+            tuple(sorted(named(scope.events))),
+            tuple(stores(receiver, code)),
+            tuple(elsewhere(receiver, code)),
             scope.generator,
             tuple(call for _, call in marks if call is not None),
             conditional,
         )
+        function.keep(code)
+        return function
 
     def _block(self, body: cst.CSTNode) -> int:
         """Read a suite; whether and how control leaves it before its end."""
@@ -179,6 +195,7 @@ class Statements(Expressions):
                 scope.cond = cond
             scope.push(test, fatal=True)
         elif isinstance(small, (cst.Break, cst.Continue)):
+            scope.broken |= isinstance(small, cst.Break)
             return _LEAVES
         elif isinstance(small, (cst.Import, cst.ImportFrom)):
             self._import(small)
@@ -249,6 +266,9 @@ class Statements(Expressions):
         other = scope.since(base)
         scope.cond = base
         if ended_then and ended_else:
+            if ended_then != ended_else:
+                scope.push(test if ended_else == _RAISES else Not(test), fatal=True)
+                scope.cond = base
             return min(ended_then, ended_else)
         if ended_then:
             for index, (condition, fatal) in enumerate(other):
@@ -298,17 +318,21 @@ class Statements(Expressions):
         test = self.expr(node.test)
         base = scope.cond
         scope.push(test)
-        self._looped(node, base)
-        return _LEAVES if test == Const("True") else _FALLS_THROUGH
+        broken = self._looped(node, base)
+        return _LEAVES if test == Const("True") and not broken else _FALLS_THROUGH
 
-    def _looped(self, node: cst.For | cst.While, base: int) -> None:
-        """The body of a loop and its ``else``, after which ``base`` holds again."""
+    def _looped(self, node: cst.For | cst.While, base: int) -> bool:
+        """The body of a loop and its ``else``, after which ``base`` holds; has it a ``break``?"""
+        scope = self.scope
+        outer, scope.broken = scope.broken, False
         self._block(node.body)
-        self.scope.cond = base
+        broken, scope.broken = scope.broken, outer
+        scope.cond = base
         if node.orelse is not None:
             self.line = self.lines.line(node.orelse)
             self._block(node.orelse.body)
-            self.scope.cond = base
+            scope.cond = base
+        return broken
 
     def _match(self, node: cst.Match) -> int:
         self.line = self.lines.line(node)

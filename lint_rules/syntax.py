@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-import libcst as cst
+from typing import TYPE_CHECKING
 
 from lint_rules.facts import Expr, Parameter
+
+if TYPE_CHECKING:
+    import libcst as cst
+else:
+    from lint_rules import nodes as cst
 
 __all__ = [
     "CONSTANT_NAMES",

@@ -213,22 +213,35 @@ class Types:
         return Typed(frozenset(k for k in families if k is not None)) if families else None
 
     def _returned_classes(self, member: Member) -> Iterator[Klass]:
+        return (klass for klass in self._any_returned(member) if klass.root in self.roots)
+
+    def _any_returned(self, member: Member) -> Iterator[Klass]:
         for event in member.function.returned if member.function is not None else ():
             if name := dotted(event.value):
-                for klass in self.project.resolve(member.owner.path, name):
-                    if klass.root in self.roots:
-                        yield klass
+                yield from self.project.resolve(member.owner.path, name)
 
     @cached_property
-    def returned_classes(self) -> list[Klass]:
-        """The classes, not their instances, that methods of judged families return."""
+    def _handed_classes(self) -> list[Klass]:
         found = {
             klass
             for owner in self.project.backends
             for member in owner.own.values()
-            for klass in self._returned_classes(member)
+            for klass in self._any_returned(member)
         }
         return sorted(found, key=lambda k: (k.path, k.line))
+
+    @cached_property
+    def returned_classes(self) -> list[Klass]:
+        """The classes, not their instances, that methods of judged families return."""
+        return [klass for klass in self._handed_classes if klass.root in self.roots]
+
+    @cached_property
+    def strangers(self) -> list[Klass]:
+        """Classes of no judged family that methods of judged families return.
+
+        What an engine declares as a base class can be an instance of one of them all the same.
+        """
+        return [klass for klass in self._handed_classes if klass.root not in self.roots]
 
     def around(self, path: str) -> dict[str, list[Scope]]:
         """The module-level functions of a file, in which classes may be defined, by local."""
@@ -321,8 +334,8 @@ class Types:
                     typed = self.annotated(owner.path, attr.annotation)
                     if typed is not None:
                         found[attr.name] = typed
-            for name, writes in klass.stored.items():
-                for owner, function, write in writes:
+            for name in klass.stored:
+                for owner, function, write in klass.stored[name] if name in self.reached else ():
                     typed = self.annotated(owner.path, write.annotation)
                     if typed is None and write.value is not None:
                         typed = self.scope(owner, function).typed(write.value)
@@ -340,8 +353,8 @@ class Types:
         """What methods append to a list that they keep: ``self.x.append(Backend(...))``."""
         for owner in klass.mro:
             for method in owner.facts.methods:
-                scope = self.scope(owner, method)
                 for target, value in method.appended:
+                    scope = self.scope(owner, method)
                     if target.value == Name(scope.receiver):
                         typed = scope.typed(value)
                         if typed is not None:

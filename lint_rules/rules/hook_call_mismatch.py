@@ -11,6 +11,7 @@ from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.rules.hook_signature_drift import declaration, promise_of
+from lint_rules.strangers import strangers
 from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
@@ -76,6 +77,12 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             for m, errors in failing.items()
             if inside is not None and _promised(m.owner, m, call)
         }
+    elif failing and any(
+        not binding_errors(shape(m.function), call)
+        for k in strangers(judge.view, use)
+        if (m := k.method(name)) is not None and m.function is not None
+    ):
+        return
     if failing:
         yield _refused(judge, name, use, call, failing)
 
@@ -382,9 +389,15 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
 
 
 def _promised_init(klass: Klass) -> Member | None:
-    """The constructor that the base class of a family declares for all of it."""
+    """The constructor that the base class of a family, or of a part of it, declares for all."""
     root = klass.root
-    declared = root.members.get("__init__") if root is not None and root is not klass else None
+    if root is None or root is klass:
+        return None
+    above = (parent.own.get("__init__") for parent in klass.mro[1:])
+    declared = next(
+        (m for m in above if m is not None and m.function is not None and is_abstract(m.function)),
+        root.members.get("__init__"),
+    )
     return declared if declared is not None and declared.function is not None else None
 
 
@@ -394,6 +407,8 @@ def _moved(init: Member, promise: Member, call: Arguments) -> tuple[str, ...]:
     mine, theirs = shape(init.function), shape(promise.function)
     if binding_errors(theirs, call) or binding_errors(mine, call):
         return ()
+    if misnamed_positionals(theirs, call):
+        return ()  # a caller that does not keep the order builds other classes
     names = {p.name for p in theirs}
     return tuple(
         f"{argument} lands in {parameter}"

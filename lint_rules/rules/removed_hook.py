@@ -11,6 +11,7 @@ from lint_rules.gaps import is_guarded
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
 from lint_rules.nearest import nearest
+from lint_rules.strangers import asks_itself, strangers
 from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
@@ -26,8 +27,8 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
         for use in uses:
             if is_guarded(use) or not _settled(use) or (use.scope.symbol, name) in said:
                 continue
-            meant = [k for k in use.typed.possible if not _asks_itself(use, k)]
-            if any(_has(judge, k, name) for k in meant):
+            meant = [k for k in use.typed.possible if not asks_itself(use, k)]
+            if any(_has(judge, k, name) for k in meant) or any(strangers(judge.view, use)):
                 continue
             lacking = [
                 k
@@ -47,13 +48,6 @@ def _settled(use: Use) -> bool:
     """
     return any(k is k.root for k in use.typed.classes) or (
         roots_of(use.base) == use.scope.receiver != ""
-    )
-
-
-def _asks_itself(use: Use, klass: Klass) -> bool:
-    """Whether what ``klass`` has under the name is the very method that asks for it."""
-    return klass.members.get(use.name) is not None and (
-        klass.members[use.name].function is use.scope.function
     )
 
 
@@ -125,10 +119,20 @@ def _stands_elsewhere(judge: Judge, name: str, declarations: int) -> bool:
     return False
 
 
+def _is_replaced(klass: Klass, reader: Scope) -> bool:
+    """Whether ``klass`` does not run the method of a parent that reads."""
+    if reader.klass is None or not klass.is_a(reader.klass):
+        return False
+    member = klass.members.get(reader.function.name)
+    return member is not None and member.function is not reader.function
+
+
 def _unheard(
     judge: Judge, klass: Klass, attr: ClassAttr, meant: Member, reader: tuple[Scope, int] | None
 ) -> Diagnostic:
     related = [Related(judge.places.member(meant), f"{meant.symbol} is declared here")]
+    if reader is not None and _is_replaced(klass, reader[0]):
+        reader = None
     if reader is not None:
         scope, line = reader
         said = f"{scope.symbol} reads {meant.name}"
@@ -142,6 +146,6 @@ def _unheard(
         f"{klass.qualname}.{attr.name}",
         tuple(related),
         (),
-        f"{'' if reader is not None else f'Latent: nothing reads {meant.name} either. '}"
+        f"{'' if reader is not None else f'Latent: nothing reads its {meant.name} either. '}"
         f"It seems that {attr.name} was renamed: set {meant.name}, or drop it.",
     )

@@ -10,7 +10,7 @@ from lint_rules.exposure import View
 from lint_rules.facts import And, Call, Compare, Name, Or
 from lint_rules.gaps import arguments, is_guarded
 from lint_rules.judge import Judge
-from lint_rules.link import Klass, Member, kind_of, shape
+from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.types import Typed
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
@@ -82,6 +82,8 @@ def _refusal(use: Use, member: Member | None, theirs: Member) -> tuple[str, ...]
         return ()
     if "property" in (kind_of(member.function), kind_of(theirs.function)):
         return ()
+    if is_abstract(member.function) and is_abstract(theirs.function):
+        return ()  # two interfaces that differ are meant for different callers
     call = arguments(use.call)
     if binding_errors(shape(theirs.function), call):
         return ()

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import triton
 import triton.language as tl
 
-from mla_runtime.kernels.triton_launch import Launcher
-
 if TYPE_CHECKING:
     import torch
 
@@ -19,7 +17,7 @@ _PROGRAMS = 1024
 """Aimed at, over all requests: several per multiprocessor, so that one long request is shared."""
 
 
-@triton.jit(do_not_specialize=["total"])  # type: ignore[untyped-decorator]
+@triton.jit  # type: ignore[untyped-decorator]
 def _gather(
     table: tl.tensor,
     requests: tl.tensor,
@@ -27,8 +25,8 @@ def _gather(
     starts: tl.tensor,
     out: tl.tensor,
     indptr: tl.tensor,
+    table_row: tl.tensor,
     total: tl.tensor,
-    table_row: tl.constexpr,
     first: tl.constexpr,
     stride: tl.constexpr,
     has_starts: tl.constexpr,
@@ -80,26 +78,18 @@ def gather(
     """
     batch, total = lens.shape[0], out.shape[0]
     share = max(1, min(-(-_PROGRAMS // batch), -(-total // (batch * _BLOCK))))
-    _launch(
-        (batch, share, 1),
-        (
-            req_to_token,
-            req_pool_indices,
-            lens,
-            lens if starts is None else starts,
-            out,
-            out if indptr is None else indptr,
-        ),
-        (total,),
-        (
-            req_to_token.stride(0),
-            first,
-            stride,
-            starts is not None,
-            indptr is not None,
-            _BLOCK,
-        ),
+    _gather[(batch, share)](
+        req_to_token,
+        req_pool_indices,
+        lens,
+        lens if starts is None else starts,
+        out,
+        out if indptr is None else indptr,
+        req_to_token.stride(0),
+        total,
+        first=first,
+        stride=stride,
+        has_starts=starts is not None,
+        has_indptr=indptr is not None,
+        block=_BLOCK,
     )
-
-
-_launch = Launcher(_gather)

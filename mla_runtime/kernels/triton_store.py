@@ -9,7 +9,6 @@ import triton
 import triton.language as tl
 
 from mla_runtime.fp8 import FP8_DTYPES
-from mla_runtime.kernels.triton_launch import Launcher
 
 if TYPE_CHECKING:
     from mla_runtime.kv_shard import KvShard
@@ -23,11 +22,11 @@ def _store(
     slots: tl.tensor,
     latent: tl.tensor,
     rope: tl.tensor,
+    buffer_row: tl.tensor,
+    latent_row: tl.tensor,
+    rope_row: tl.tensor,
     scales: tl.tensor,
     scale: tl.tensor,
-    buffer_row: tl.constexpr,
-    latent_row: tl.constexpr,
-    rope_row: tl.constexpr,
     limit: tl.constexpr,
     per_token: tl.constexpr,
     rank: tl.constexpr,
@@ -90,25 +89,24 @@ def store_rows(
     """
     latent, rope = (x if x.stride(-1) == 1 else x.contiguous() for x in (latent, rope))
     quantised = buffer.dtype in FP8_DTYPES and latent.dtype != buffer.dtype
-    latent_dim, rope_dim = latent.shape[-1], rope.shape[-1]
-    _launch(
-        (slots.shape[0], 1, 1),
-        (buffer, slots, latent, rope, buffer if isinstance(scale, float) else scale),
-        (scale if isinstance(scale, float) else 1.0,),
-        (
-            buffer.stride(0),
-            latent.stride(0),
-            rope.stride(0),
-            torch.finfo(buffer.dtype).max if quantised else 0.0,
-            not isinstance(scale, float),
-            shard.rank,
-            shard.world,
-            latent_dim,
-            triton.next_power_of_2(latent_dim),
-            rope_dim,
-            triton.next_power_of_2(rope_dim),
-        ),
+    per_token = isinstance(scale, torch.Tensor)
+    _store[(slots.shape[0],)](
+        buffer,
+        slots,
+        latent,
+        rope,
+        buffer.stride(0),
+        latent.stride(0),
+        rope.stride(0),
+        scale if per_token else buffer,
+        1.0 if per_token else scale,
+        limit=torch.finfo(buffer.dtype).max if quantised else 0.0,
+        per_token=per_token,
+        rank=shard.rank,
+        world=shard.world,
+        latent_dim=latent.shape[-1],
+        latent_block=triton.next_power_of_2(latent.shape[-1]),
+        rope_dim=rope.shape[-1],
+        rope_block=triton.next_power_of_2(rope.shape[-1]),
+        num_warps=2,
     )
-
-
-_launch = Launcher(_store, num_warps=2)

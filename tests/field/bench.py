@@ -4,8 +4,9 @@
 
 Downloads the pinned releases (once), checks each as a whole in a process of its own, and prints the
 known faults found and missed, whether they are gone where they are fixed, the findings per rule on
-the newest releases with the verdicts of ``labels.toml``, and run time and peak memory. Exits with 1
-where a finding has no label or a label no finding.
+the newest releases with the verdicts of ``labels.toml``, the faults of ``outside.toml``, and run
+time and peak memory. Exits with 1 where a finding has no label, a label no finding, or a fault of
+``outside.toml`` is missed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from tests.bench.check_release import Checked, measure
 from tests.field.cases import NEWEST, Case, Finding, cases, package_of, relative
 from tests.field.labels import VERDICTS, compare, labels
+from tests.field.outside import faults, print_outside
 from tests.field.wheels import pins
 
 __all__ = ["main"]
@@ -36,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     _print_cases(chosen, findings)
     wrong = [_print_newest(engine, findings[engine, NEWEST[engine]]) for engine in engines]
+    beside = [f for f in faults() if not arguments.engine or f.engine == arguments.engine]
+    wrong.append(print_outside(beside, findings))
     print("\nrelease              seconds  peak MiB  findings")
     for (engine, release), run in runs.items():
         name = f"{engine} {release}"

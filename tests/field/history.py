@@ -48,8 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def subject(message: str) -> str:
-    """What is wrong and of what: the words of a finding up to the first comma or colon."""
-    return re.split("[,:]", message, maxsplit=1)[0]
+    """What is wrong and of what: the first words of a finding, without arguments and counts.
+
+    These change from one release to the next while the finding stays.
+    """
+    told = re.split(r",(?! but)|[:;]", re.sub(r"\([^()]*\)", "()", message), maxsplit=1)[0]
+    return re.sub(r" in \d+\b", " in some", told)
 
 
 def history(

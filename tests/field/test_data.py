@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from mla_guard.diagnostic import LINT_RULES
 from tests.field.cases import NEWEST, Finding, cases
 from tests.field.history import subject
 from tests.field.labels import Label, compare, labels
+from tests.field.outside import faults
 from tests.field.wheels import pins
 
 
@@ -18,6 +20,18 @@ def test_every_fault_names_a_pinned_release() -> None:
 
 def test_every_newest_release_has_verdicts() -> None:
     assert [engine for engine, release in NEWEST.items() if not labels(engine, release)] == []
+
+
+def test_every_fault_outside_names_a_pinned_release_and_no_row() -> None:
+    listed = faults()
+    assert len({(f.code, f.engine, f.release, f.symbol, f.about) for f in listed}) == len(listed)
+    known = pins()
+    releases = [(f.engine, f.release) for f in listed]
+    releases += [host for f in listed for host in f.host.items()]
+    assert [(name, release) for name, release in releases if release not in known[name]] == []
+    assert {f.code for f in listed} <= LINT_RULES.keys()
+    rows = {(c.engine, c.release, c.path, c.symbol, *c.words) for c in cases()}
+    assert [f for f in listed if (f.engine, f.release, f.path, f.symbol, f.about) in rows] == []
 
 
 def test_a_finding_without_a_label_and_a_label_without_a_finding_are_told() -> None:
@@ -55,3 +69,16 @@ def test_two_findings_of_one_symbol_are_told_apart_by_what_they_are_about() -> N
     assert subject(read) == "A.plan reads cache unguarded"
     assert subject(contradicted) == "A.plan reads cache in a branch that implies that it is absent"
     assert subject("W does not pass on plan, which callers probe") == "W does not pass on plan"
+
+
+def test_a_finding_is_the_same_where_arguments_and_counts_differ() -> None:
+    stored = "f says kind = MLA in {} branches and stores scaling in {}; A.__init__ reads scaling"
+    told = "f says kind = MLA in some branches and stores scaling in some"
+    assert {subject(stored.format(7, 4)), subject(stored.format(8, 5))} == {told}
+    bound = "A.plan calls self._apply({}=...), which does not bind to B._apply(bs, plan=...)"
+    assert {subject(bound.format("bs")), subject(bound.format("plan"))} == {
+        "A.plan calls self._apply()"
+    }
+    assert subject("P stands in for A, but has no depth, which Q.run calls: AttributeError") == (
+        "P stands in for A, but has no depth"
+    )

@@ -532,3 +532,13 @@ def test_a_file_that_does_not_parse_says_where(source: str, line: int, error: st
 
 def test_an_empty_file_says_nothing() -> None:
     assert extract("x.py", "\n# a comment\n") == FileFacts("x.py")
+
+
+@pytest.mark.parametrize(
+    "size", ["WIDE if wide else 1", "not wide", "wide and deep", "wide in deep", "lambda: wide"]
+)
+def test_an_annotation_may_hold_any_expression(size: str) -> None:
+    source = f"class A:\n    x: Array[Int, {size}]\n\n    def f(self, y: Array[{size}, Int]): ...\n"
+    [klass] = extract("x.py", source).classes
+    assert {"Array", "Int", "wide"} <= set(klass.attrs[0].annotation)
+    assert set(klass.attrs[0].annotation) == set(klass.methods[0].params[1].annotation)

@@ -13,6 +13,7 @@ import lint_rules
 import mla_runtime
 from lint_rules.extract import _Extractor, _Positions, extract
 from lint_rules.facts import FileFacts
+from lint_rules.nodes import lightened
 
 SOURCES = sorted(
     path
@@ -30,7 +31,7 @@ def at_once(source: str) -> FileFacts | None:
     except cst.ParserSyntaxError:
         return None
     positions = _Positions(wrapper.resolve(PositionProvider))
-    return _Extractor("m.py", positions).run(wrapper.module)
+    return _Extractor("m.py", positions).run(lightened(wrapper.module))
 
 
 def damaged(source: str, random: Random) -> str:

@@ -105,6 +105,22 @@ def test_a_pair_that_is_told(tmp_path: Path) -> None:
     assert check([tmp_path], untold).diagnostics == ()
 
 
+@pytest.mark.parametrize(("body", "expected"), [("return x", ["Plugin.depth"]), ("raise E", [])])
+def test_two_interfaces_that_differ_have_callers_of_their_own(
+    tmp_path: Path, body: str, expected: list[str]
+) -> None:
+    (tmp_path / "engine.py").write_text(
+        f"{BACKENDS}\n\n"
+        f"class Builtin:\n    def depth(self, x):\n        {body}\n\n\n"
+        f"class Plugin:\n    def depth(self, x, y):\n        {body}\n\n\n"
+        "class Runner:\n    algorithm: Builtin\n\n"
+        "    def start(self):\n        return self.algorithm.depth(1)\n",
+        encoding="utf-8",
+    )
+    told = Config(src=(tmp_path,), root=tmp_path, stand_ins=(("Builtin", "Plugin"),))
+    assert [d.symbol for d in check([tmp_path], told).diagnostics] == expected
+
+
 def test_a_pair_of_which_one_is_a_backend_is_left_to_the_other_rules(tmp_path: Path) -> None:
     (tmp_path / "engine.py").write_text(BACKENDS + PAIR, encoding="utf-8")
     told = Config(src=(tmp_path,), root=tmp_path, stand_ins=(("PlainBackend", "Plugin"),))

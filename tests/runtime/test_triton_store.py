@@ -57,7 +57,6 @@ def test_rows_that_are_quantised_already_are_copied() -> None:
 
 
 def test_rows_that_lie_otherwise_are_stored_as_well() -> None:
-    """A compiled kernel is used again only for what it was compiled for: alignment and strides."""
     pool = MlaKvPool(128, 64, 512, 64, 1, torch.bfloat16, device="cuda")
     loc = torch.arange(70, 110, device="cuda")
     for width, start in ((576, 0), (577, 1), (576, 0), (592, 8), (578, 2)):

@@ -1,0 +1,41 @@
+"""Which classes may be held where another is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lint_rules.exposure import View
+from lint_rules.link import Klass
+from lint_rules.uses import Use
+
+__all__ = ["asks_itself", "strangers"]
+
+
+def strangers(view: View, use: Use) -> Iterator[Klass]:
+    """The classes that have the name of ``use`` and may be meant, though another is declared.
+
+    Such is one that a hook of a family hands out, one that holds a backend for each step, and
+    another part of the family of which the declaration names one. There is none where what is held
+    is built in place.
+    """
+    types = view.types
+    families = {p for k in use.typed.classes for p in k.mro if p in types.roots}
+    for klass in types.project.classes if use.typed.classes else ():
+        if (use.name not in klass.own and use.name not in klass.stored) or asks_itself(use, klass):
+            continue
+        if (
+            klass in types.strangers
+            or any(parent in families for parent in klass.mro)
+            or (
+                klass.root not in types.roots
+                and any(typed.many for typed in types.held(klass).values())
+            )
+        ):
+            yield klass
+
+
+def asks_itself(use: Use, klass: Klass) -> bool:
+    """Whether what ``klass`` has under the name is the very method that asks for it."""
+    return klass.members.get(use.name) is not None and (
+        klass.members[use.name].function is use.scope.function
+    )
