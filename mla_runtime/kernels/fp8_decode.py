@@ -20,6 +20,7 @@ __all__ = ["Fp8DecodeMla", "SplitBuffers", "row_stride", "serves"]
 
 _RANK, _ROPE = 512, 64
 _MOST_REQUESTS = 1024
+_TILE = 64
 _LOG2_E = 1.4426950408889634
 
 
@@ -92,7 +93,7 @@ class Fp8DecodeMla:
         Raises:
             ValueError: the metadata contradict each other.
         """
-        from mla_runtime.kernels.gluon_fp8_decode import TILE, number_tiles
+        from mla_runtime.kernels.triton_shares import number_tiles
 
         check_paged_plan(
             plan,
@@ -108,7 +109,7 @@ class Fp8DecodeMla:
             buffers.batch_info,
             batch,
             buffers.batch_info.stride(0),
-            tile=TILE,
+            tile=_TILE,
             most_requests=_MOST_REQUESTS,
         )
         self._plan = plan
@@ -143,7 +144,8 @@ class Fp8DecodeMla:
         kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        from mla_runtime.kernels.gluon_fp8_decode import combine, decode
+        from mla_runtime.kernels.gluon_fp8_decode import decode
+        from mla_runtime.kernels.triton_shares import combine
 
         plan, buffers = self._plan, self._buffers
         if plan is None or buffers is None:

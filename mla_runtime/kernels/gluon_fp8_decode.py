@@ -7,7 +7,7 @@ bits; both pieces are rows of one product, and their rows are added. Rows ``16 g
 
 A product of two fp8 operands needs the second one contiguous along what is summed over. Scores sum
 over dims, as the cache lies; values sum over tokens, so that each tile is turned in shared memory.
-Tokens and dims come out permuted (`_turned`), which the weights and the epilogue follow.
+Tokens and dims come out permuted (`gluon_fp8_tiles`), which the weights and the epilogue follow.
 
 One program per multiprocessor takes an equal share of all tiles of all requests (stream-K: Osama
 et al., arXiv:2301.03598), in three roles: loader, turner, and the consumer, which computes a tile's
@@ -16,154 +16,18 @@ scores while it weighs the tile before. Parts of a request are put together by `
 
 from __future__ import annotations
 
-import triton
-import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
-    async_copy,
     fence_async_shared,
     mbarrier,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
 
-__all__ = ["TILE", "combine", "decode", "number_tiles"]
+from mla_runtime.kernels.gluon_fp8_tiles import loader, turner
 
-TILE = 64
-"""Tokens per tile: the columns of one product of scores, and what `_turned` is written for."""
-
-
-@gluon.jit  # type: ignore[untyped-decorator]
-def _turned(x: gl.tensor, words: gl.constexpr) -> gl.tensor:
-    """``[64, words]`` int32, four dims of a token each, as ``[4 * words, 16]``, four tokens each.
-
-    With t0 the lowest bit of a token's number and d0 that of a dim's, a row's number has the bits
-    .. d4 d3 d1 d0 d2 and a byte's place in it t2 t1 t5 t4 t3 t0: so a thread turns what it holds,
-    reads rows that lie in different banks and writes 16 bytes at once.
-    """
-    x = x.reshape([2, 2, 2, 2, 2, 2, words]).permute([0, 1, 3, 4, 6, 2, 5])
-    even, odd = gl.split(x)
-    a, c = gl.split(even)
-    b, d = gl.split(odd)
-    y0, y1, y2, y3 = gl.inline_asm_elementwise(
-        """{ .reg .b32 p, q, r, s;
-             prmt.b32 p, $4, $5, 0x5140;
-             prmt.b32 q, $6, $7, 0x5140;
-             prmt.b32 r, $4, $5, 0x7362;
-             prmt.b32 s, $6, $7, 0x7362;
-             prmt.b32 $0, p, q, 0x5410;
-             prmt.b32 $1, p, q, 0x7632;
-             prmt.b32 $2, r, s, 0x5410;
-             prmt.b32 $3, r, s, 0x7632; }""",
-        "=r,=r,=r,=r,r,r,r,r",
-        [a, b, c, d],
-        dtype=(gl.int32, gl.int32, gl.int32, gl.int32),
-        is_pure=True,
-        pack=1,
-    )
-    y = gl.join(gl.join(y0, y2), gl.join(y1, y3))
-    y = y.reshape([2, 2, 2, 2, words // 2, 2, 2, 2]).permute([4, 6, 7, 5, 2, 3, 0, 1])
-    return y.reshape([4 * words, 16])
-
-
-@gluon.jit  # type: ignore[untyped-decorator]
-def _rows_of(pages: gl.tensor, at: gl.tensor, length: gl.tensor, page_size: gl.tensor) -> gl.tensor:
-    """Cache rows of a request's tokens ``at``; beyond its length, that of its last."""
-    at = gl.minimum(at, length - 1)
-    return gl.load(pages + at // page_size).to(gl.int64) * page_size + at % page_size
-
-
-@gluon.jit  # type: ignore[untyped-decorator]
-def _loader(
-    cache: gl.tensor,
-    indices: gl.tensor,
-    batch_info: gl.tensor,
-    info_row: gl.tensor,
-    row_words: gl.tensor,
-    k_words: gl.shared_memory_descriptor,
-    rope_words: gl.shared_memory_descriptor,
-    k_ready: gl.shared_memory_descriptor,
-    k_empty: gl.shared_memory_descriptor,
-    tile: gl.tensor,
-    last: gl.tensor,
-    request: gl.tensor,
-    page_size: gl.tensor,
-    rank: gl.constexpr,
-    rope: gl.constexpr,
-    stages: gl.constexpr,
-) -> None:
-    """Fills stages; nothing in this role waits for its own copies, as a proxy fence would."""
-    warps: gl.constexpr = gl.num_warps()
-    k_l: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [warps, 1], [1, 0])
-    rope_l: gl.constexpr = gl.BlockedLayout([1, 4], [8, 4], [warps, 1], [1, 0])
-    k_token = gl.arange(0, 64, layout=gl.SliceLayout(1, k_l))
-    k_word = gl.arange(0, rank // 4, layout=gl.SliceLayout(0, k_l))
-    rope_token = gl.arange(0, 64, layout=gl.SliceLayout(1, rope_l))
-    rope_word = rank // 4 + gl.arange(0, rope // 4, layout=gl.SliceLayout(0, rope_l))
-    i = 0
-    while tile < last:
-        first = gl.load(batch_info + request)
-        stop = gl.minimum(gl.load(batch_info + request + 1), last)
-        if stop > tile:
-            pages = indices + gl.load(batch_info + info_row + request)
-            length = gl.load(batch_info + 2 * info_row + request)
-            at = (tile - first) * 64
-            k_row = _rows_of(pages, at + k_token, length, page_size)
-            rope_row = _rows_of(pages, at + rope_token, length, page_size)
-            for _ in range(tile, stop):
-                stage = i % stages
-                at += 64
-                next_k_row = _rows_of(pages, at + k_token, length, page_size)
-                next_rope_row = _rows_of(pages, at + rope_token, length, page_size)
-                mbarrier.wait(k_empty.index(stage), ((i // stages) & 1) ^ 1)
-                async_copy.async_copy_global_to_shared(
-                    k_words.index(stage), cache + k_row[:, None] * row_words + k_word[None, :]
-                )
-                async_copy.async_copy_global_to_shared(
-                    rope_words.index(stage),
-                    cache + rope_row[:, None] * row_words + rope_word[None, :],
-                )
-                async_copy.mbarrier_arrive(k_ready.index(stage), increment_count=False)
-                k_row = next_k_row
-                rope_row = next_rope_row
-                i += 1
-        tile = stop
-        request += 1
-
-
-@gluon.jit  # type: ignore[untyped-decorator]
-def _turner(
-    k_words: gl.shared_memory_descriptor,
-    v_words: gl.shared_memory_descriptor,
-    k_ready: gl.shared_memory_descriptor,
-    k_empty: gl.shared_memory_descriptor,
-    v_ready: gl.shared_memory_descriptor,
-    v_empty: gl.shared_memory_descriptor,
-    tile: gl.tensor,
-    last: gl.tensor,
-    rank: gl.constexpr,
-    stages: gl.constexpr,
-) -> None:
-    layout: gl.constexpr = gl.DistributedLinearLayout(
-        [[1, 0], [8, 0], [16, 0], [32, 0], [0, 16]],
-        [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]],
-        [[0, 8]],
-        [],
-        [64, 32],
-    )
-    for i in range(last - tile):
-        stage = i % stages
-        half = i % 2
-        mbarrier.wait(k_ready.index(stage), (i // stages) & 1)
-        mbarrier.wait(v_empty.index(half), ((i // 2) & 1) ^ 1)
-        for part in gl.static_range(rank // 128):
-            x = k_words.index(stage).slice(part * 32, 32, dim=1).load(layout)
-            v_words.index(half).slice(part * 128, 128, dim=0).store(_turned(x, 32))
-        fence_async_shared()
-        gl.thread_barrier()
-        mbarrier.arrive(k_empty.index(stage), count=1)
-        mbarrier.arrive(v_ready.index(half), count=1)
+__all__ = ["decode"]
 
 
 @gluon.jit  # type: ignore[untyped-decorator]
@@ -511,11 +375,11 @@ def decode(
                 ),
             ),
             (
-                _turner,
+                turner,
                 (k_words, v_words, k_ready, k_empty, v_ready, v_empty, tile, last, rank, stages),
             ),
             (
-                _loader,
+                loader,
                 (
                     words, indices, batch_info, info_row, row_words, k_words, rope_words,
                     k_ready, k_empty, tile, last, request, page_size, rank, rope, stages,
@@ -525,81 +389,3 @@ def decode(
         [2, loaders],
         [96, 96],
     )  # fmt: skip
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def number_tiles(
-    kv_len: tl.tensor,
-    kv_indptr: tl.tensor,
-    batch_info: tl.tensor,
-    batch: tl.tensor,
-    info_row: tl.tensor,
-    tile: tl.constexpr,
-    most_requests: tl.constexpr,
-) -> None:
-    """Row 0 of ``batch_info``: where each request's tiles begin, and how many there are; rows 1
-    and 2: its first index and its length. One program.
-    """
-    at = tl.arange(0, most_requests)
-    inside = at < batch
-    length = tl.load(kv_len + at, mask=inside, other=0).to(tl.int32)
-    tiles = (length + tile - 1) // tile
-    ends = tl.cumsum(tiles, axis=0)
-    tl.store(batch_info + at, ends - tiles, mask=inside)
-    tl.store(batch_info + batch, tl.sum(tiles, axis=0))
-    index = tl.load(kv_indptr + at, mask=inside, other=0).to(tl.int32)
-    tl.store(batch_info + info_row + at, index, mask=inside)
-    tl.store(batch_info + 2 * info_row + at, length, mask=inside)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def combine(
-    part_out: tl.tensor,
-    part_lse: tl.tensor,
-    batch_info: tl.tensor,
-    out: tl.tensor,
-    lse: tl.tensor,
-    batch: tl.tensor,
-    shares: tl.tensor,
-    heads: tl.tensor,
-    rank: tl.constexpr,
-    columns: tl.constexpr,
-    parts: tl.constexpr,
-    with_lse: tl.constexpr,
-) -> None:
-    """Programs ``(request, head, columns)`` put together what several programs computed of a
-    request, weighted by their sums, and write zeros for one without a key.
-    """
-    request = tl.program_id(0)
-    head = tl.program_id(1)
-    column = tl.program_id(2) * columns + tl.arange(0, columns)
-    share = tl.maximum(tl.cdiv(tl.load(batch_info + batch), shares), 1)
-    first = tl.load(batch_info + request)
-    end = tl.load(batch_info + request + 1)
-    row = (request * heads + head).to(tl.int64)
-    if first == end:
-        tl.store(out + row * rank + column, tl.zeros([columns], out.dtype.element_ty))
-        if with_lse:
-            tl.store(lse + row, float("-inf"))
-    elif (end - 1) // share > first // share:
-        top = float("-inf")
-        total = 0.0
-        acc = tl.zeros([columns], tl.float32)
-        for begin in range(first // share, (end - 1) // share + 1, parts):
-            program = begin + tl.arange(0, parts)
-            inside = program <= (end - 1) // share
-            part = 2 * program + (program * share <= first).to(tl.int32)
-            at = (part * heads + head).to(tl.int64)
-            sums = tl.load(part_lse + at, mask=inside, other=float("-inf"))
-            new_top = tl.maximum(top, tl.max(sums, 0))
-            weight = tl.exp2(sums - new_top)
-            factor = tl.exp2(top - new_top)
-            values = tl.load(
-                part_out + at[:, None] * rank + column[None, :], mask=inside[:, None], other=0.0
-            )
-            acc = acc * factor + tl.sum(values * weight[:, None], 0)
-            total = total * factor + tl.sum(weight, 0)
-            top = new_top
-        tl.store(out + row * rank + column, (acc / total).to(out.dtype.element_ty))
-        if with_lse:
-            tl.store(lse + row, (top + tl.log2(total)) * 0.6931471805599453)
