@@ -6,8 +6,7 @@ on other objects than the own instance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,7 +23,6 @@ from lint_rules.facts import (
     Not,
     Read,
     Return,
-    Write,
     dotted,
     last_name,
 )
@@ -64,57 +62,59 @@ def guards(function: Function, cond: int) -> tuple[Expr, ...]:
     return path.items if isinstance(path, And) else (path,)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """``naming`` are the events whose callee, the owner of it, or value has a class's name."""
-
-    naming: list[tuple[Site, CallEvent | Bind | Return]] = field(default_factory=list)
-    asked: dict[str, tuple[Site, int]] = field(default_factory=dict)
-    stored: set[str] = field(default_factory=set)
-
-
 class Walked:
-    """The functions of a project, walked over once."""
+    """The functions of a project, each walked over once and only if it can tell something."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
 
     @cached_property
-    def _found(self) -> _Found:
+    def _naming(self) -> list[tuple[Site, CallEvent | Bind | Return]]:
+        """The events whose callee, the owner of it, or value has the name of a class."""
         names = self._project.class_names
-        found = _Found()
-        naming, asked, stored = found.naming, found.asked, found.stored
+        found: list[tuple[Site, CallEvent | Bind | Return]] = []
         for site in self._sites():
-            receiver = Name(site.receiver)
-            for event in site.function.events:
-                # by exact type, and in this order: most of the time goes here
-                if type(event) is Read:
-                    if event.name not in asked:
-                        asked[event.name] = (site, event.line)
-                    continue
-                if type(event) is Write:
-                    if event.name not in stored and event.target != receiver:
-                        stored.add(event.name)
-                    continue
-                if type(event) is CallEvent:
-                    named = event.call.func
-                    last = last_name(named)
-                    if last not in asked:
-                        asked[last] = (site, event.line)
-                    if last in names or (type(named) is Attr and last_name(named.value) in names):
-                        naming.append((site, event))
-                elif last_name(event.value) in names:  # type: ignore[union-attr, arg-type]
-                    naming.append((site, event))  # type: ignore[arg-type]
+            for event in site.function.events if not names.isdisjoint(site.function.names) else ():
+                if isinstance(event, CallEvent):
+                    func = event.call.func
+                    if last_name(func) in names or (
+                        isinstance(func, Attr) and last_name(func.value) in names
+                    ):
+                        found.append((site, event))
+                elif isinstance(event, (Bind, Return)) and last_name(event.value) in names:
+                    found.append((site, event))
         return found
 
-    @property
-    def asked(self) -> Mapping[str, tuple[Site, int]]:
+    @cached_property
+    def asked(self) -> dict[str, tuple[Site, int]]:
         """Every name that code asks of something, and where first."""
-        return self._found.asked
+        found: dict[str, tuple[Site, int]] = {}
+        for site in self._sites():
+            for event in site.function.events:
+                # by exact type: most of the time goes here
+                if type(event) is Read:
+                    name = event.name
+                elif type(event) is CallEvent:
+                    name = last_name(event.call.func)
+                else:
+                    continue
+                if name not in found:
+                    found[name] = (site, event.line)
+        return found
+
+    @cached_property
+    def _stored_elsewhere(self) -> frozenset[str]:
+        found: set[str] = set()
+        for site in self._sites():
+            function = site.function
+            found.update(function.elsewhere)
+            if function.stores and not site.receiver:
+                found.update(write.name for write in function.writes)
+        return frozenset(found)
 
     def stores_elsewhere(self, name: str) -> bool:
         """Whether code stores an attribute of that name on another object than its own."""
-        return name in self._found.stored
+        return name in self._stored_elsewhere
 
     def _sites(self) -> Iterator[Site]:
         for path, facts in self._project.files.items():
@@ -136,7 +136,7 @@ class Walked:
         """The calls whose callee names classes, and those."""
         return [
             (site, event, classes)
-            for site, event in self._found.naming
+            for site, event in self._naming
             if isinstance(event, CallEvent)
             if (classes := self._meant(site, event.call.func))
         ]
@@ -145,7 +145,7 @@ class Walked:
     def made(self) -> dict[Klass, list[tuple[Site, int, str]]]:
         """Where the tree constructs a class or hands it out, and which of the two."""
         found: dict[Klass, list[tuple[Site, int, str]]] = {}
-        for site, event in self._found.naming:
+        for site, event in self._naming:
             if isinstance(event, CallEvent):
                 value, what = event.call.func, "builds a"
             else:
@@ -161,7 +161,7 @@ class Walked:
         Such are flags that a function without arguments gives: ``get_config().flag``.
         """
         found: dict[Klass, frozenset[Expr]] = {}
-        for site, event in self._found.naming:
+        for site, event in self._naming:
             if isinstance(event, CallEvent):
                 for klass in self._built_by(site, event.call.func):
                     if site.klass is None or not site.klass.is_a(klass):

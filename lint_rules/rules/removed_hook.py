@@ -94,19 +94,24 @@ def _diagnose(judge: Judge, use: Use, lacking: list[Klass]) -> Diagnostic:
 
 def _unread(judge: Judge) -> Iterator[Diagnostic]:
     """Class attributes that nothing in the tree reads, of almost a name that a parent declares."""
-    asked = judge.project.walked.asked
+    found = list(judge.each(judge.classes, _renamed))
     declared = Counter(a.name for klass in judge.project.classes for a in klass.facts.attrs)
-    for klass in judge.classes:
-        for attr in klass.facts.attrs if klass.complete and klass.root is not None else ():
-            if attr.value is None or attr.name in asked:
-                continue
-            above = [m for k in klass.mro[1:] for m in k.own.values() if m.attr is not None]
-            close = nearest(attr.name, {m.name for m in above})
-            meant = next((m for m in above if m.name == close), None)
-            if meant is None or attr.name == close or meant.name in klass.own:
-                continue
-            if not _stands_elsewhere(judge, attr.name, declared[attr.name]):
-                yield _unheard(judge, klass, attr, meant, asked.get(meant.name))
+    for klass, attr, meant in found:
+        asked = judge.project.walked.asked  # reads every function: only where it is needed
+        if attr.name not in asked and not _stands_elsewhere(judge, attr.name, declared[attr.name]):
+            yield _unheard(judge, klass, attr, meant, asked.get(meant.name))
+
+
+def _renamed(judge: Judge, klass: Klass) -> Iterator[tuple[Klass, ClassAttr, Member]]:
+    """Class attributes of almost a name that a parent declares, and what that is."""
+    for attr in klass.facts.attrs if klass.complete and klass.root is not None else ():
+        if attr.value is None:
+            continue
+        above = [m for k in klass.mro[1:] for m in k.own.values() if m.attr is not None]
+        close = nearest(attr.name, {m.name for m in above})
+        meant = next((m for m in above if m.name == close), None)
+        if meant is not None and attr.name != close and meant.name not in klass.own:
+            yield klass, attr, meant
 
 
 def _stands_elsewhere(judge: Judge, name: str, declarations: int) -> bool:
