@@ -36,7 +36,7 @@ class Answers(Asked):
     def __init__(self, project: Project, roots: list[Klass]) -> None:
         super().__init__(project, roots)
         self._exposures: dict[tuple[Klass, str], Exposure] = {}
-        self._outside: set[str] | None = None
+        self._addressed: dict[tuple[Klass, str], bool] = {}
 
     def exposure(self, klass: Klass, name: str) -> Exposure:
         """How instances of ``klass`` answer to ``name``."""
@@ -129,13 +129,7 @@ class Answers(Asked):
 
     def written_outside(self, name: str) -> bool:
         """Whether code outside of the class stores an attribute of that name on some object."""
-        if self._outside is None:
-            self._outside = set()
-            for scope in self.types.scopes():
-                self._outside.update(scope.function.elsewhere)
-                if scope.function.stores and not scope.receiver:
-                    self._outside.update(write.name for write in scope.function.writes)
-        return name in self._outside
+        return self.project.walked.stores_elsewhere(name)
 
     def same_as_root(self, klass: Klass, member: Member) -> bool:
         """Whether a definition only repeats the root's constant."""
@@ -150,7 +144,12 @@ class Answers(Asked):
 
         A model that brings a backend of its own asks for much that only this backend has.
         """
-        return all(self.exposure(klass, n).kind != "absent" for n in self._demands.get(path, ()))
+        found = self._addressed.get((klass, path))
+        if found is None:
+            found = self._addressed[klass, path] = all(
+                self.exposure(klass, name).kind != "absent" for name in self._demands.get(path, ())
+            )
+        return found
 
     @cached_property
     def _demands(self) -> dict[str, set[str]]:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cached_property
 
-from lint_rules.facts import (
-    Attr,
-    Bind,
-    Call,
-    CallEvent,
-    Expr,
-    Name,
-    Not,
-    Or,
-    Read,
-    Seq,
-    dotted,
-)
+from lint_rules.facts import Bind, CallEvent, Expr, Name, Or, Read, Seq, dotted
 from lint_rules.handing import Target, asked_by, method_value
-from lint_rules.link import Klass, Project, kind_of
+from lint_rules.link import Klass, Project
 from lint_rules.types import Scope, Typed, Types
 from lint_rules.uses import Use, UseKind
 
@@ -33,6 +21,7 @@ class Asked:
         self.project = project
         self.roots = roots
         self.types = Types(project, roots)
+        self._outer: dict[str, list[Use]] = {}
         self._neighbourhoods: dict[str, str] = {}
         self._roles: dict[Klass, Klass | None] = {}
 
@@ -94,20 +83,29 @@ class Asked:
     @cached_property
     def uses(self) -> dict[str, list[Use]]:
         """What is asked of backends, by name."""
+        return self.uses_of(None)
+
+    def uses_of(self, names: Container[str] | None) -> dict[str, list[Use]]:
+        """What is asked of backends by one of ``names``, or by any."""
         found: dict[str, list[Use]] = {}
         for scope in self.types.busy_scopes:
-            for use in self._uses_in(scope):
+            for use in self._uses_in(scope, names):
                 found.setdefault(use.name, []).append(use)
         return found
 
     def outer_uses(self, name: str) -> list[Use]:
         """Uses of ``name`` on the backend that the engine configured."""
-        return [u for u in self.uses.get(name, ()) if u.typed.outer and not self._inside(u.scope)]
+        found = self._outer.get(name)
+        if found is None:
+            uses = self.uses.get(name, ())
+            found = [use for use in uses if use.typed.outer and not self._inside(use.scope)]
+            self._outer[name] = found
+        return found
 
     def _inside(self, scope: Scope) -> bool:
         return scope.klass is not None and scope.klass.root in self.types.roots
 
-    def _uses_in(self, scope: Scope) -> Iterator[Use]:
+    def _uses_in(self, scope: Scope, names: Container[str] | None) -> Iterator[Use]:
         bound: dict[str, list[Target]] = {}
         for event in scope.function.events:
             if isinstance(event, Bind):
@@ -115,6 +113,8 @@ class Asked:
                 if target is not None:
                     bound.setdefault(event.name, []).append(target)
             elif isinstance(event, Read):
+                if names is not None and event.name not in names:
+                    continue
                 typed = self._single(scope, event.value)
                 if typed is not None:
                     kind: UseKind = "probe" if event.probe or event.caught else "read"
@@ -124,6 +124,8 @@ class Asked:
                     )  # fmt: skip
             elif isinstance(event, CallEvent):
                 for target, call in asked_by(event.call, bound):
+                    if names is not None and target.name not in names:
+                        continue
                     typed = self._single(scope, target.base)
                     if typed is not None:
                         yield Use(
@@ -158,47 +160,6 @@ class Asked:
             for klass in classes:
                 found.setdefault(klass, []).append((scope, event))
         return found
-
-    @cached_property
-    def only_if(self) -> dict[Klass, frozenset[Expr]]:
-        """What holds wherever the tree builds a class, of what is the same everywhere.
-
-        Such are flags that a function without arguments gives: ``get_config().flag``.
-        """
-        found: dict[Klass, frozenset[Expr]] = {}
-        for scope in self.types.naming_scopes:
-            for event in scope.function.calls:
-                for klass in self._built_by(scope, event.call.func):
-                    if scope.klass is None or not scope.klass.is_a(klass):
-                        literals = _everywhere(scope, event.cond)
-                        found[klass] = found.get(klass, literals) & literals
-        return {klass: literals for klass, literals in found.items() if literals}
-
-    def _built_by(self, scope: Scope, func: Expr) -> list[Klass]:
-        """The classes of which a call builds an instance: by name, or by a class method."""
-        name = dotted(func)
-        classes = self.project.resolve(scope.path, name) if name else []
-        if classes or not isinstance(func, Attr):
-            return classes
-        owner = dotted(func.value)
-        return [
-            klass
-            for klass in (self.project.resolve(scope.path, owner) if owner else ())
-            if (m := klass.method(func.name)) is not None
-            and m.function is not None
-            and kind_of(m.function) == "class"
-        ]
-
-
-def _everywhere(scope: Scope, cond: int) -> frozenset[Expr]:
-    return frozenset(item for item in scope.guards(cond) if _is_global(item))
-
-
-def _is_global(literal: Expr) -> bool:
-    base = literal.value if isinstance(literal, Not) else literal
-    while isinstance(base, Attr):
-        base = base.value
-    return isinstance(base, Call) and isinstance(base.func, Name) and base == Call(base.func)
 
 
 def _shared(a: str, b: str) -> str:

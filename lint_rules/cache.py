@@ -173,7 +173,7 @@ def clear(folder: Path) -> int:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return 0
-    ours = (_REPORTS, "rows", "facts", "recent", ".gitignore")
+    ours = (_REPORTS, "rows", "facts", "recent", "judged", ".gitignore")
     for name in names:
         if name.startswith(ours):
             with contextlib.suppress(FileNotFoundError):

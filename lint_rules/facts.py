@@ -285,10 +285,6 @@ class Function(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return found
 
     @cached_property
-    def named(self) -> frozenset[str]:
-        return frozenset(self.names)
-
-    @cached_property
     def returned(self) -> tuple[Return, ...]:
         return tuple(e for e in self.events if type(e) is Return)
 

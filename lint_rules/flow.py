@@ -132,7 +132,7 @@ class Flow:
     """
 
     def __init__(self, project: Project, klass: Klass, *, defaults: bool = True) -> None:
-        self.project = project
+        self._project = project
         self.klass = klass
         self._walk = _Walk()
         self._parameters: dict[str, Expr] = {}
@@ -365,7 +365,7 @@ class Flow:
         wanted = frozenset(attrs)
         if not wanted:
             return
-        touching = Touching(self.project, self.klass, wanted)
+        touching = Touching(self._project, self.klass, wanted)
         for entry in entries:
             if entry.function is not None and touching.reaches(entry):
                 env = self._parameters if entry.name == "__init__" else {}
@@ -448,7 +448,7 @@ class Flow:
             if frame.is_self(call.func.value):
                 target = self.klass.method(call.func.name)
         if target is None:
-            target = constructor(self.project, self.klass, frame.path, call)
+            target = constructor(self._project, self.klass, frame.path, call)
         if target is None or target.function is None:
             return None, {}
         arguments = {

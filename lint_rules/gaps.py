@@ -76,6 +76,8 @@ def is_guarded(use: Use) -> bool:
         return True
     if use.call is not None and isinstance(use.call.func, Name) and not use.delegated:
         return True
+    if use.cond == -1:
+        return False
     asked: Expr = Call(Name("hasattr"), (use.base, Const(repr(use.name))))
     return asked in use.scope.asked(use.cond)
 
@@ -182,9 +184,10 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         return None
     protocol = lineages_of(leaves)
     lineages = len(protocol)
-    uses = [u for u in uses if not strange.covers(_addressed(view, [u], leaves) or protocol)]
-    if not uses or strange.covers(protocol):
-        return None
+    if strange.protocols:
+        uses = [u for u in uses if not strange.covers(_addressed(view, [u], leaves) or protocol)]
+        if not uses or strange.covers(protocol):
+            return None
     if exposure.kind == "default" and not _default_matters(exposure, uses, leaves):
         return None
     gap = Gap(wrapper, name, exposure, tuple(uses), tuple(leaves), tuple(siblings))
@@ -192,22 +195,19 @@ def _gap(view: View, wrapper: Wrapper, name: str, strange: Foreign) -> Gap | Non
         return None
     if gap.effect == "NotImplementedError" and _forbidden(view, gap):
         return None
+    if siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)):
+        return gap
+    # a protocol is what one file asks of several backends, each of which has all that it asks
+    if max(len(_addressed(view, [u], leaves)) for u in uses) >= LINEAGES:
+        return gap
     probing = {id(u.scope) for u in uses if u.kind == "probe"}
     definers = [
         k for k in leaves if name in k.own or any(k is o for o, _, _ in k.stored.get(name, ()))
     ]
-    # a protocol is what one file asks of several backends, each of which has all that it asks
-    widest = max(len(_addressed(view, [u], leaves)) for u in uses)
     defined = max(
         sum(view.addressed(k, path) for k in definers) for path in {u.scope.path for u in uses}
     )
-    if (
-        (siblings and (lineages > 1 or gap.effect != "silent" or _expected(exposure, siblings)))
-        or widest >= LINEAGES
-        or (len(probing) > 1 and defined > 1)
-    ):
-        return gap
-    return None
+    return gap if len(probing) > 1 and defined > 1 else None
 
 
 def _has_routes(view: View, wrapper: Wrapper, name: str) -> bool:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from lint_rules.declared import optional_arguments
 from lint_rules.exposure import View
-from lint_rules.facts import Attr, Bind, CallEvent, Name, Read, Return, dotted, last_name
+from lint_rules.facts import Attr, CallEvent, Name
 from lint_rules.flow import Flow
 from lint_rules.gaps import Foreign, Gap, arguments, foreign, gaps
 from lint_rules.link import Klass, Member, Project, kind_of, shape
 from lint_rules.places import Places
 from lint_rules.siblings import Refusal, refusals
-from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Related
 from mla_guard.drift import Call, Shape, binding_errors, misplaced_positionals
 from mla_guard.dropping import reduced
 
+if TYPE_CHECKING:
+    from lint_rules.kept import Kept
+
 __all__ = ["Judge"]
+
+T = TypeVar("T")
 
 
 class Judge:
@@ -34,9 +39,10 @@ class Judge:
     ) -> None:
         self.project = project
         self.sources = sources
-        self.view = View(project, backend_roots)
+        self.view: View = View(project, backend_roots)
         self.places = Places(sources)
-        self._flows: dict[Klass, Flow] = {}
+        self.kept: Kept | None = None
+        self._flows: dict[tuple[Klass, bool], Flow] = {}
         self._foreign: dict[Klass, Foreign] = {}
         self._inner: dict[Klass, frozenset[Klass]] = {}
 
@@ -44,6 +50,11 @@ class Judge:
     def classes(self) -> list[Klass]:
         """The classes to judge: what is below a root or stands beside it."""
         return [*self.project.backends, *self.companions]
+
+    @property
+    def described(self) -> dict[Klass, frozenset[str]]:
+        """The classes of no family that backends read of, with the names under which they do."""
+        return self.project.described
 
     @cached_property
     def companion_roots(self) -> list[Klass]:
@@ -88,18 +99,6 @@ class Judge:
                 found.setdefault(refusal.member, refusal)
         return found
 
-    @cached_property
-    def asked(self) -> dict[str, tuple[Scope, int]]:
-        """Every name that code in the files that were read asks of something, and where first."""
-        found: dict[str, tuple[Scope, int]] = {}
-        for scope in self.view.types.scopes():
-            for event in scope.function.events:
-                if isinstance(event, Read):
-                    found.setdefault(event.name, (scope, event.line))
-                elif isinstance(event, CallEvent):
-                    found.setdefault(last_name(event.call.func), (scope, event.line))
-        return found
-
     def foreign_to(self, klass: Klass, inner: Klass) -> bool:
         """Whether the wrapper ``klass`` was evidently not written for such as ``inner``."""
         wrapper = self.view.wrapper(klass)
@@ -118,10 +117,25 @@ class Judge:
             self._inner[klass] = frozenset(wrapper.inner(self.view))
         return inner in self._inner[klass] and not self.foreign_to(klass, inner)
 
-    def flow(self, klass: Klass) -> Flow:
-        found = self._flows.get(klass)
+    def each(
+        self, classes: Iterable[Klass], judgement: Callable[[Judge, Klass], Iterable[T]]
+    ) -> Iterator[T]:
+        """What ``judgement``, a function of a module, gives for each of ``classes``.
+
+        It is not asked where it gave nothing in an earlier check, and would again (``kept``). To
+        keep to that is not its business: what it reads of its arguments is noted.
+        """
+        if "<" in judgement.__qualname__:
+            raise ValueError(f"{judgement.__qualname__} is no function of a module")
+        for klass in classes:
+            kept = self.kept
+            yield from judgement(self, klass) if kept is None else kept.judged(klass, judgement)
+
+    def flow(self, klass: Klass, *, defaults: bool = True) -> Flow:
+        """What the constructor of ``klass`` does; ``defaults`` as :class:`Flow` has it."""
+        found = self._flows.get((klass, defaults))
         if found is None:
-            found = self._flows[klass] = Flow(self.project, klass)
+            found = self._flows[klass, defaults] = Flow(self.project, klass, defaults=defaults)
         return found
 
     def hooks(self, klass: Klass) -> list[Member]:
@@ -204,34 +218,16 @@ class Judge:
         others = {name for k in root.descendants for name in k.parameters}
         return bool(set(call.keywords) & (others - known))
 
+    def is_built(self, klass: Klass) -> bool:
+        """Whether the tree constructs ``klass`` itself, or hands it out."""
+        return klass in self.project.walked.made
+
     def built(self, klass: Klass) -> list[Related]:
         """Where the tree constructs ``klass`` itself, or hands it out."""
         return [
-            self.places.related(path, line, klass.name, message)
-            for path, line, message in self._built.get(klass, ())
+            self.places.related(site.path, line, klass.name, f"{site.symbol} {what} {klass.name}")
+            for site, line, what in self.project.walked.made.get(klass, ())
         ]
-
-    @cached_property
-    def _built(self) -> dict[Klass, list[tuple[str, int, str]]]:
-        found: dict[Klass, list[tuple[str, int, str]]] = {}
-        for scope in self.view.types.naming_scopes:
-            for event in scope.function.events:
-                called = isinstance(event, CallEvent)
-                if isinstance(event, CallEvent):
-                    value = event.call.func
-                elif isinstance(event, (Bind, Return)):
-                    value = event.value
-                else:
-                    continue
-                if last_name(value) not in self.project.class_names:
-                    continue
-                name = dotted(value)
-                for klass in self.project.resolve(scope.path, name) if name else ():
-                    what = "builds a" if called else "hands out"
-                    found.setdefault(klass, []).append(
-                        (scope.path, event.line, f"{scope.symbol} {what} {klass.name}")
-                    )
-        return found
 
 
 def _breaks(promise: Shape, mine: Shape, call: Call) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lint_rules.facts import (
     Attr,
@@ -21,8 +22,12 @@ from lint_rules.facts import (
     dotted,
 )
 from lint_rules.mro import linearised
+from lint_rules.noted import noted
 from lint_rules.stores import Stored, computes_names, stores
 from mla_guard.drift import Param, Shape, without_receiver
+
+if TYPE_CHECKING:
+    from lint_rules.walked import Walked
 
 __all__ = ["Klass", "Member", "Project", "kind_of", "shape"]
 
@@ -51,8 +56,12 @@ def is_abstract(function: Function) -> bool:
 
 def shape(function: Function) -> Shape:
     """The parameters that a caller of the bound method fills."""
-    full = tuple(Param(p.name, p.kind, p.required) for p in function.params)
-    return full if kind_of(function) == "static" else without_receiver(full)
+    found: Shape | None = function.__dict__.get("shape")
+    if found is None:
+        full = tuple(Param(p.name, p.kind, p.required) for p in function.params)
+        found = full if kind_of(function) == "static" else without_receiver(full)
+        function.__dict__["shape"] = found  # many rules ask for it
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +91,16 @@ class Klass:
     """A class of the project. Two classes of one name in two files are two objects.
 
     ``alternatives`` are what a conditional import can put in the place of one of its ``bases``.
+    Where classes stand and what they derive from is known of each; what else their bodies say is
+    ``noted`` when it is read.
     """
 
-    facts: ClassFacts
+    _facts: ClassFacts
     path: str
     bases: list[Klass] = field(default_factory=list)
     alternatives: list[Klass] = field(default_factory=list)
     unresolved: list[str] = field(default_factory=list)
-    borrowed: dict[str, Member] = field(default_factory=dict)
+    _borrowed: dict[str, Member] = field(default_factory=dict)
     children: list[Klass] = field(default_factory=list)
     mro: tuple[Klass, ...] = ()
     root: Klass | None = None
@@ -99,17 +110,32 @@ class Klass:
 
     @property
     def qualname(self) -> str:
-        return self.facts.qualname
+        return self._facts.qualname
 
     @property
     def name(self) -> str:
-        return self.facts.qualname.rpartition(".")[2]
+        return self._facts.qualname.rpartition(".")[2]
 
     @property
     def line(self) -> int:
         return self.facts.line
 
+    @noted
+    def facts(self) -> ClassFacts:
+        return self._facts
+
+    @noted
+    def borrowed(self) -> dict[str, Member]:
+        """The methods of unrelated classes that the class body takes over by assignment."""
+        return self._borrowed
+
     @cached_property
+    def sources(self) -> frozenset[str]:
+        """The files of which the bodies say what an instance has."""
+        lenders = (m.owner for k in self.mro for m in k._borrowed.values())
+        return frozenset(k.path for k in (*self.mro, *lenders))
+
+    @noted
     def own(self) -> dict[str, Member]:
         """What the class body itself defines; a later definition of a name replaces an earlier."""
         found: dict[str, Member] = {}
@@ -123,7 +149,7 @@ class Klass:
                 found[method.name] = Member(self, method.name, function=method)
         return found
 
-    @cached_property
+    @noted
     def members(self) -> dict[str, Member]:
         """Every name that lookup on an instance's class finds, with the definition that wins."""
         found: dict[str, Member] = {}
@@ -146,7 +172,7 @@ class Klass:
                 return member
         return None
 
-    @cached_property
+    @noted
     def stored(self) -> Stored:
         """Every ``self.name = ...`` in any method of the MRO."""
         return Stored(self.mro)
@@ -159,11 +185,11 @@ class Klass:
             found = self._writes[id(method)] = stores(receiver, method.code)
         return found
 
-    @cached_property
+    @noted
     def _writes(self) -> dict[int, dict[str, list[Write]]]:
         return {}
 
-    @cached_property
+    @noted
     def parameters(self) -> frozenset[str]:
         """The names of all parameters of the methods that the class itself defines."""
         return frozenset(p.name for method in self.facts.methods for p in method.params)
@@ -173,7 +199,7 @@ class Klass:
         """Every base and every stored name is known, so that what is not found is not there."""
         return not any(klass.unresolved or klass.computes_names for klass in self.mro)
 
-    @cached_property
+    @noted
     def computes_names(self) -> bool:
         """Whether a method stores under computed names: ``setattr(self, name, value)``."""
         return any(computes_names(method) for method in self.facts.methods)
@@ -268,7 +294,7 @@ class Project:
         for klass in self.classes:
             klass.mro = linearised(klass)
         for klass in self.classes:
-            klass.borrowed = self._borrowed(klass)
+            klass._borrowed = self._borrowed(klass)
         simple = {name.rpartition(".")[2] for name in roots}
         self.roots = [
             k
@@ -350,6 +376,13 @@ class Project:
             queue += new
         return frozenset(found)
 
+    @cached_property
+    def walked(self) -> Walked:
+        """What a walk over all functions tells."""
+        from lint_rules.walked import Walked  # which is made of what is defined here
+
+        return Walked(self)
+
     def resolve(self, path: str, name: str) -> list[Klass]:
         """The classes that the dotted ``name`` can mean in the file ``path``."""
         key = (path, name)
@@ -391,7 +424,7 @@ class Project:
                 inner = f"{entry.module}.{entry.name}" if entry.module else entry.name
                 for file in self.module(path, inner, entry.level):
                     yield from self.resolve(file, rest)
-            elif not found and (entry.level or entry.module.split(".")[0] in self._folders):
+            elif not found and (entry.level or entry.module.split(".")[0] in self.folders):
                 yield from self._unique(entry.name)
         elif rest:
             parts = rest.split(".")
@@ -407,7 +440,7 @@ class Project:
             yield named[0]
 
     @cached_property
-    def _folders(self) -> frozenset[str]:
+    def folders(self) -> frozenset[str]:
         """The names of the folders and modules that can be imported from here."""
         return frozenset(part for path in self.files for part in _module_parts(path))
 

@@ -26,13 +26,13 @@ class Places:
         self._files: dict[str, tuple[str, list[int]]] = {}
 
     def _read(self, path: str) -> tuple[str, list[int]]:
-        """The text of a file, and where in it each line starts."""
+        """The text of a file, and how much of it comes before each line, its ends left out."""
         found = self._files.get(path)
         if found is None:
             text = self._sources.get(path, b"").decode("utf-8-sig", "replace")
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-            ends = itertools.accumulate(len(line) + 1 for line in text.split("\n"))
-            found = self._files[path] = (text, [0, *ends])
+            before = itertools.accumulate(map(len, text.split("\n")), initial=0)
+            found = self._files[path] = (text, list(before))
         return found
 
     def text(self, path: str) -> str:
@@ -45,8 +45,9 @@ class Places:
         Attributes (``.name``) and definitions come before other occurrences, and code before what
         stands in strings.
         """
-        text, starts = self._read(path)
-        entry = next(each_logical_line(text, starts[line - 1], line), None) if text else None
+        text, before = self._read(path)
+        start = before[line - 1] + line - 1 if text else 0
+        entry = next(each_logical_line(text, start, line), None) if text else None
         if entry is None or not name:
             return Place(path, line)
         raw = text[entry.start : entry.end]

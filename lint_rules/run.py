@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from lint_rules.judge import Judge
+    from lint_rules.kept import Made
     from lint_rules.link import Project
     from lint_rules.load import Loaded
 
@@ -165,7 +166,7 @@ def _check(
         key = asked.key_by_content({path: row.content for path, row in library.rows.items()})
         report, judge = recall(cache, key), None
         if report is None:
-            report, judge = _judged(asked, library, progress)
+            report, judge = _judged(asked, library, progress, cache)
         # the listing is not what was read where a file was edited since, or has unsaved text
         listed = asked.settled and asked.listing.files == library.texts.identities
         remember(cache, (key, asked.key()) if listed else (key,), report)
@@ -195,9 +196,17 @@ def judged(
 
 
 def _judged(
-    asked: Asked, library: Library, progress: Callable[[str], None] | None
+    asked: Asked,
+    library: Library,
+    progress: Callable[[str], None] | None,
+    cache: Cache | None = None,
 ) -> tuple[Report, Judge]:
     loaded, judge = read_project(library, asked.config, progress=progress)
+    if cache is not None:
+        from lint_rules.kept import Kept
+
+        contents = {path: row.content for path, row in library.rows.items()}
+        judge.kept = Kept(cache, judge, contents, loaded.scan)
     return _report(asked, library, loaded, judge, progress), judge
 
 
@@ -241,15 +250,20 @@ def _findings(judge: Judge, config: Config) -> list[Diagnostic]:
     from lint_rules.rules import RULES
 
     ordered = sorted(filter(config.selects, RULES), key=lambda code: code in _APART)
+    kept = judge.kept
 
-    def of(code: str) -> list[Diagnostic]:
-        return list(RULES[code](judge))
+    def of(code: str) -> tuple[list[Diagnostic], Made]:
+        return list(RULES[code](judge)), kept.made() if kept is not None else {}
 
     if len(judge.classes) < _WORTH_HALVING or not can_halve():
-        return [finding for code in ordered for finding in of(code)]
-    _ = judge.view.uses, judge.view.wrappers  # both processes need them
-    found = from_both_ends([partial(of, code) for code in ordered])
-    return [finding for findings in found for finding in findings]
+        found = [of(code) for code in ordered]
+    else:
+        # both processes need them
+        _ = judge.view.uses, judge.view.wrappers, judge.project.walked.only_if
+        found = from_both_ends([partial(of, code) for code in ordered])
+    if kept is not None:
+        kept.save({key: record for _, made in found for key, record in made.items()})
+    return [finding for findings, _ in found for finding in findings]
 
 
 class Reported:

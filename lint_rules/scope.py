@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from lint_rules.conditions import atoms, conjunction, formula
+from lint_rules.conditions import atoms, formula
 from lint_rules.facts import (
     And,
     Attr,
@@ -26,6 +26,8 @@ from lint_rules.facts import (
     last_name,
 )
 from lint_rules.link import Klass, kind_of
+from lint_rules.noted import open_ended
+from lint_rules.walked import Site, guards
 
 if TYPE_CHECKING:
     from lint_rules.types import Types
@@ -102,10 +104,20 @@ def merged(found: Iterable[Typed | None]) -> Typed | None:
 class Scope:
     """A function read in its file and class."""
 
-    types: Types
+    _types: Types
     path: str
     klass: Klass | None
     function: Function
+
+    @property
+    def types(self) -> Types:
+        """What the whole project tells about the backends that expressions hold."""
+        open_ended()
+        return self._types
+
+    @property
+    def site(self) -> Site:
+        return Site(self.path, self.klass, self.function)
 
     @property
     def binds(self) -> dict[str, list[Bind]]:
@@ -118,14 +130,11 @@ class Scope:
     @cached_property
     def receiver(self) -> str:
         """The name of ``self`` (or ``cls``), empty for a plain function or static method."""
-        if self.klass is None or not self.function.params or kind_of(self.function) == "static":
-            return ""
-        return self.function.params[0].name
+        return self.site.receiver
 
     @property
     def symbol(self) -> str:
-        name = self.function.name
-        return f"{self.klass.qualname}.{name}" if self.klass is not None else name
+        return self.site.symbol
 
     def single(self, name: str) -> Expr | None:
         """The value of a local that is assigned once and is no parameter."""
@@ -138,8 +147,7 @@ class Scope:
         """The conditions under which an event happens, as formulas all of which hold."""
         found = self._guards.get(cond)
         if found is None:
-            path = conjunction(map(formula, self.path_of(cond)))
-            found = self._guards[cond] = path.items if isinstance(path, And) else (path,)
+            found = self._guards[cond] = guards(self.function, cond)
         return found
 
     @cached_property

@@ -12,11 +12,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from lint_rules.evidence import Evidence
-from lint_rules.facts import Attr, CallEvent, Function, Name, Seq, dotted, last_name
+from lint_rules.facts import Attr, CallEvent, Function, Name, Seq, dotted
 from lint_rules.link import Klass, Member, Project
 from lint_rules.reaching import reached
 from lint_rules.routed import children_of, declares_routes
 from lint_rules.scope import Scope, Typed, merged
+from lint_rules.walked import Site
 
 __all__ = ["Scope", "Typed", "Types"]
 
@@ -109,6 +110,12 @@ class Types:
         ]
         return plain + methods
 
+    def scope_at(self, site: Site) -> Scope:
+        """The scope of a function or method."""
+        if site.klass is None:
+            return self._plain(site.path, site.function)
+        return self.scope(site.klass, site.function)
+
     def _plain(self, path: str, function: Function) -> Scope:
         """The scope of a module-level function of the file ``path``."""
         key = (0, id(function))
@@ -123,21 +130,11 @@ class Types:
         return [scope for scope in self.scopes() if id(scope.function) not in self._idle]
 
     @cached_property
-    def naming_scopes(self) -> list[Scope]:
-        """Those of :meth:`scopes` that may call, assign or return a class, or call its methods."""
-        names = self.project.class_names
-        return [scope for scope in self.scopes() if not names.isdisjoint(scope.function.named)]
-
-    @cached_property
     def naming_calls(self) -> list[tuple[Scope, CallEvent, list[Klass]]]:
         """The calls of the project whose callee names classes, and those."""
         return [
-            (scope, event, classes)
-            for scope in self.naming_scopes
-            for event in scope.function.calls
-            if last_name(event.call.func) in self.project.class_names
-            and (name := dotted(event.call.func))
-            and (classes := self.project.resolve(scope.path, name))
+            (self.scope_at(site), event, classes)
+            for site, event, classes in self.project.walked.calls
         ]
 
     def _gather(self) -> None:
@@ -148,8 +145,9 @@ class Types:
                 self._note(self._names, attr.name, self.annotated(klass.path, attr.annotation))
         for scope in self.busy_scopes:
             inside = scope.klass is not None and scope.klass.root in self.roots
+            receiver = Name(scope.receiver)
             for event in scope.function.writes:
-                if not (inside and event.target == Name(scope.receiver)):
+                if not (inside and event.target == receiver):
                     held = self.annotated(scope.path, event.annotation)
                     if held is None and event.value is not None:
                         held = scope.typed(event.value)
@@ -168,6 +166,8 @@ class Types:
 
     def annotated(self, path: str, annotation: tuple[str, ...]) -> Typed | None:
         """What an annotation with the given names declares."""
+        if not annotation:
+            return None
         classes = [
             k
             for name in annotation

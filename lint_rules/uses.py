@@ -45,7 +45,7 @@ class Use:
         beside = view.neighbourhood(self.scope.path)
         if beside and not klass.path.startswith(beside):
             return False
-        built = view.only_if.get(klass, frozenset())
+        built = view.project.walked.only_if.get(klass, frozenset())
         for item in self.scope.guards(self.cond):
             if built and negation(item) in built:
                 return False

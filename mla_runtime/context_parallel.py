@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mla_runtime.fp8 import stored_rows
+from mla_runtime.kernels.checks import one_scale
 from mla_runtime.kv_shard import KvShard
 from mla_runtime.layer_inputs import latent_query, pass_rows, pool_scale
-from mla_runtime.pool import stored_rows
 from mla_runtime.settings import attention_tp_size
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def own_state(
             f"layer {layer.layer_id}: k is None; over a cache that is sharded by decode context "
             f"parallel, a pass of several tokens per request attends its own latent rows from k"
         )
-    scale = pool_scale(pool, layer)
+    scale = one_scale(pool_scale(pool, layer))
     latent, rope = (stored_rows(r, shape.kv_dtype, scale) for r in pass_rows(k, k_rope, shape))
     query = latent_query(q, q_rope, layer, shape)
     out, lse = kernel.run(*query, latent, rope, kv_scale=scale)

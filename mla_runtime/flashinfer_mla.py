@@ -19,6 +19,7 @@ from mla_runtime.head_exchange import HeadExchange
 from mla_runtime.indices_updater import (
     FlashInferMLAIndicesUpdaterDecode,
     FlashInferMLAIndicesUpdaterPrefill,
+    planned_page_size,
 )
 from mla_runtime.kernels.protocol import GraphBuffers
 from mla_runtime.kernels.select import planned_kernels
@@ -112,6 +113,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         self.token_to_kv_pool = model_runner.token_to_kv_pool
         group = dcp_group_of(model_runner)
         self.shard = KvShard.of(group)
+        self.planned_page_size = planned_page_size(self.shape, self.shard)
         self.exchange = (
             None if group is None else HeadExchange(group, self.settings.dcp_comm_backend)
         )
@@ -192,7 +194,7 @@ class FlashInferMLAAttnBackend(AttentionBackend):
     ) -> None:
         """Say how large captured batches get, once; the index buffers come with the first capture.
 
-        ``kv_indices_buf``, int32, replaces the buffer of ``max_bs * max_context_len`` indices.
+        ``kv_indices_buf``, int32, replaces the buffer of indices of ``max_bs`` longest requests.
         """
         self.captured_planners.reserve(max_bs)
         self.captured_new_tokens.reserve(max_bs)
@@ -204,8 +206,9 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         if self.cuda_graph_buffers is None:
             max_bs = self.captured_planners.max_bs
             if self.cuda_graph_kv_indices is None:
+                pages = -(-self.shard.lens(self.max_context_len) // self.planned_page_size)
                 self.cuda_graph_kv_indices = torch.zeros(
-                    max_bs * self.shard.lens(self.max_context_len),
+                    max_bs * pages,
                     dtype=torch.int32,
                     device=self.device,
                 )
@@ -390,11 +393,16 @@ class FlashInferMLAAttnBackend(AttentionBackend):
         q_nope, q_pe = latent_query(q, q_rope, layer, self.shape) if heads is None else heads.wait()
         partial = None if self.exchange is None else self.exchange.partial(q_nope)
         rows = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
+        ckv, kpe = torch.split_with_sizes(
+            rows.view(-1, self.planned_page_size, self.shape.kv_cache_dim),
+            (self.shape.kv_lora_rank, self.shape.qk_rope_head_dim),
+            dim=-1,
+        )
         out, _ = wrapper.run(
             q_nope,
             q_pe,
-            rows[..., : self.shape.kv_lora_rank],
-            rows[..., self.shape.kv_lora_rank :],
+            ckv,
+            kpe,
             kv_scale=pool_scale(self.token_to_kv_pool, layer),
             into=None if partial is None else (partial.out, partial.lse),
         )

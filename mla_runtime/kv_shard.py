@@ -40,14 +40,6 @@ class KvShard:
         """How many of the first ``lens`` tokens of a request are held here."""
         return lens if self.world == 1 else (lens + (self.world - 1 - self.rank)) // self.world
 
-    def table(self, req_to_token: torch.Tensor) -> torch.Tensor:
-        """``req_to_token[requests, tokens]`` of the tokens held here alone; a view."""
-        return req_to_token if self.world == 1 else req_to_token[:, self.rank :: self.world]
-
-    def rows_(self, slots: torch.Tensor) -> torch.Tensor:
-        """The rows of slots that are held here, in place."""
-        return slots if self.world == 1 else slots.floor_divide_(self.world)
-
     def written_rows(self, slots: torch.Tensor) -> torch.Tensor:
         """Where to write tokens of any ``slots``: those of other ranks go to row 0, the sink."""
         if self.world == 1:

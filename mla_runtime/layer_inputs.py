@@ -90,14 +90,19 @@ def latent_query(
     return combined[..., : shape.kv_lora_rank], combined[..., shape.kv_lora_rank :]
 
 
-def pool_scale(pool: KvPoolLike, layer: LayerLike) -> float:
+def pool_scale(pool: KvPoolLike, layer: LayerLike) -> float | torch.Tensor:
     """What a stored value is multiplied by: the pool's to say, since the pool wrote it.
+
+    One number, or float32 ``[rows]`` of a pool with scales per token.
 
     A pool without ``kv_scale`` stores plain casts (SGLang 0.5.23, ``MLATokenToKVPool``): 1.0,
     whatever ``k_scale`` the layer's checkpoint carries.
     """
     scale_of = getattr(pool, "kv_scale", None)
-    return 1.0 if scale_of is None else float(scale_of(layer.layer_id))
+    if scale_of is None:
+        return 1.0
+    scale: float | torch.Tensor = scale_of(layer.layer_id)
+    return scale
 
 
 def check_layer(layer: LayerLike, shape: MlaShape) -> None:

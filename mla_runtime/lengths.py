@@ -18,15 +18,23 @@ __all__ = ["BatchLengths", "captured_draft_tokens", "lengths_of", "query_lens"]
 
 @dataclass(frozen=True, slots=True)
 class BatchLengths:
-    """``kv``: cached tokens after the pass, its own included; ``prefix``: those before it.
-
-    All ``[B]``; the ``_cpu`` tensors are host copies.
+    """``kv[B]``: cached tokens after the pass, its own included; ``queries``: its own, per request
+    or one number for all. The ``_cpu`` values are the host's.
     """
 
     kv: torch.Tensor
     kv_cpu: torch.Tensor
-    prefix: torch.Tensor
-    prefix_cpu: torch.Tensor
+    queries: torch.Tensor | int
+    queries_cpu: torch.Tensor | int
+
+    @property
+    def prefix(self) -> torch.Tensor:
+        """Cached tokens before the pass, ``[B]``: on a device, a launch each time."""
+        return self.kv - self.queries
+
+    @property
+    def prefix_cpu(self) -> torch.Tensor:
+        return self.kv_cpu - self.queries_cpu
 
     @property
     def has_prefix(self) -> bool:
@@ -34,7 +42,7 @@ class BatchLengths:
 
     @property
     def q_cpu(self) -> torch.Tensor:
-        """Query tokens per request."""
+        """Query tokens per request, ``[B]``."""
         return self.kv_cpu - self.prefix_cpu
 
 
@@ -59,8 +67,8 @@ def lengths_of(
         seq_lens_cpu = seq_lens.cpu()
     queries, queries_cpu = query_lens(forward_batch, phase, settings, in_graph=in_graph)
     if phase is Phase.TARGET_VERIFY:
-        return BatchLengths(seq_lens + queries, seq_lens_cpu + queries_cpu, seq_lens, seq_lens_cpu)
-    return BatchLengths(seq_lens, seq_lens_cpu, seq_lens - queries, seq_lens_cpu - queries_cpu)
+        seq_lens, seq_lens_cpu = seq_lens + queries, seq_lens_cpu + queries_cpu
+    return BatchLengths(seq_lens, seq_lens_cpu, queries, queries_cpu)
 
 
 def query_lens(

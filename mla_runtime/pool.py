@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mla_runtime.fp8 import FP8_DTYPES, row_scales, stored_rows
 from mla_runtime.kv_shard import WHOLE
 
 if TYPE_CHECKING:
@@ -13,24 +14,15 @@ if TYPE_CHECKING:
 
     from mla_runtime.protocols import LayerLike
 
-__all__ = ["MlaKvPool", "ReqToTokenPool", "SlotAllocator", "stored_rows"]
-
-_FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
-
-
-def stored_rows(rows: torch.Tensor, dtype: torch.dtype, scale: float) -> torch.Tensor:
-    """Rows as a cache of ``dtype`` stores them: fp8 ``rows / scale``, saturated, else a cast."""
-    if dtype not in _FP8_DTYPES or rows.dtype == dtype:
-        return rows.to(dtype)
-    limit = torch.finfo(dtype).max
-    return (rows.to(torch.float32) / scale).clamp_(-limit, limit).to(dtype)
+__all__ = ["MlaKvPool", "ReqToTokenPool", "SlotAllocator"]
 
 
 class MlaKvPool:
     """Latent and rope rows of every layer, ``[size + page_size, 1, kv_lora_rank + rope]`` each.
 
     Slot 0 takes the writes of padding tokens; page 0 is never handed out. An fp8 pool stores
-    ``value / scale``, saturated, and its readers multiply by the scale again; scales are per layer.
+    ``value / scale``, saturated, and its readers multiply by the scale again; scales are per layer,
+    or per token: found on writing, kept in ``token_scales``, float32 ``[size + page_size]`` each.
     Layout per SGLang's ``MLATokenToKVPool`` (0.5.23, ``mem_cache/memory_pool.py``), which stores a
     plain cast.
     """
@@ -48,17 +40,23 @@ class MlaKvPool:
         dtype: torch.dtype,
         device: torch.device | str = "cpu",
         kv_scales: Sequence[float] | None = None,
+        scale_per_token: bool = False,
     ) -> None:
         """A zeroed pool for ``size`` tokens.
 
         Raises:
             ValueError: ``size`` is not a multiple of ``page_size``; scales without an fp8 dtype,
-                not one per layer, or not positive.
+                not one per layer, not positive, or both per layer and per token.
         """
         if page_size < 1 or size % page_size:
             raise ValueError(f"size={size} must be a multiple of page_size={page_size}")
-        if kv_scales is not None and dtype not in _FP8_DTYPES:
+        if kv_scales is not None and dtype not in FP8_DTYPES:
             raise ValueError(f"kv_scales are for an fp8 pool; dtype is {dtype}")
+        if scale_per_token and (kv_scales is not None or dtype not in FP8_DTYPES):
+            raise ValueError(
+                f"scale_per_token is for an fp8 pool without kv_scales; dtype is {dtype}, "
+                f"kv_scales={kv_scales}"
+            )
         scales = [1.0] * layer_num if kv_scales is None else [float(s) for s in kv_scales]
         if len(scales) != layer_num or any(not s > 0.0 for s in scales):
             raise ValueError(f"kv_scales={scales}; expected {layer_num} positive numbers")
@@ -70,14 +68,22 @@ class MlaKvPool:
         self.kv_scales = scales
         row = kv_lora_rank + qk_rope_head_dim
         # Indexed writes into fp8 tensors are not implemented on every device; bytes are.
-        self._store_dtype = torch.uint8 if dtype in _FP8_DTYPES else dtype
+        self._store_dtype = torch.uint8 if dtype in FP8_DTYPES else dtype
         self.kv_buffer = [
             torch.zeros(size + page_size, 1, row, dtype=self._store_dtype, device=device)
             for _ in range(layer_num)
         ]
+        self.token_scales: list[torch.Tensor] | None = None
+        if scale_per_token:
+            self.token_scales = [
+                torch.ones(size + page_size, dtype=torch.float32, device=device)
+                for _ in range(layer_num)
+            ]
 
-    def kv_scale(self, layer_id: int) -> float:
-        """What a stored value of this layer is to be multiplied by."""
+    def kv_scale(self, layer_id: int) -> float | torch.Tensor:
+        """What a stored value of this layer is to be multiplied by: one number, or one per row."""
+        if self.token_scales is not None:
+            return self.token_scales[layer_id]
         return self.kv_scales[layer_id]
 
     def set_kv_buffer(
@@ -102,20 +108,33 @@ class MlaKvPool:
         cache_k_nope: torch.Tensor,
         cache_k_rope: torch.Tensor,
     ) -> None:
-        """Write latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]`` parts at ``loc[n]``."""
+        """Write latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]`` parts at ``loc[n]``.
+
+        Raises:
+            ValueError: not one row per slot, or quantised rows for a pool with scales per token.
+        """
         nope = cache_k_nope.reshape(-1, 1, self.kv_lora_rank)
         rope = cache_k_rope.reshape(-1, 1, self.qk_rope_head_dim)
         self._check_loc(loc, nope)
         self._check_loc(loc, rope)
-        buffer = self.kv_buffer[layer.layer_id]
-        if buffer.is_cuda and self._store_dtype == self.dtype:
+        scale = self.kv_scale(layer.layer_id)
+        if self.token_scales is not None and nope.dtype == self.dtype:
+            raise ValueError(
+                f"rows of {nope.dtype} for a pool with scales per token, which come from the rows "
+                f"before they are quantised; expected a wider dtype"
+            )
+        buffer = self.get_key_buffer(layer.layer_id)
+        if buffer.is_cuda:
             from mla_runtime.kernels.triton_store import store_rows
 
-            store_rows(buffer, loc, nope, rope, self.shard)
+            store_rows(buffer, loc, nope, rope, self.shard, scale)
             return
         rows = self.shard.written_rows(loc)
-        buffer[:, :, : self.kv_lora_rank][rows] = self._encode(nope, layer.layer_id)
-        buffer[:, :, self.kv_lora_rank :][rows] = self._encode(rope, layer.layer_id)
+        if isinstance(scale, torch.Tensor):
+            kept, scale = scale, row_scales(nope, rope, self.dtype)
+            kept[rows] = scale[:, 0, 0]
+        encoded = [stored_rows(part, self.dtype, scale) for part in (nope, rope)]
+        self.kv_buffer[layer.layer_id][rows] = torch.cat(encoded, dim=-1).view(self._store_dtype)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
         """All rows of a layer as stored, in the pool's dtype; a view."""
@@ -132,17 +151,14 @@ class MlaKvPool:
         """Gather latent ``[n, 1, kv_lora_rank]`` and rope ``[n, 1, rope]``, dequantised."""
         stored = self.kv_buffer[layer.layer_id][loc]
         if self._store_dtype != self.dtype:
-            scaled = stored.view(self.dtype).to(torch.float32) * self.kv_scale(layer.layer_id)
+            scale = self.kv_scale(layer.layer_id)
+            if isinstance(scale, torch.Tensor):
+                scale = scale[loc][:, None, None]
+            scaled = stored.view(self.dtype).to(torch.float32) * scale
             rows = scaled.to(dst_dtype or torch.bfloat16)
         else:
             rows = stored.to(dst_dtype or self.dtype)
         return rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]
-
-    def _encode(self, rows: torch.Tensor, layer_id: int) -> torch.Tensor:
-        stored = stored_rows(rows, self.dtype, self.kv_scale(layer_id))
-        if self._store_dtype == self.dtype:
-            return stored
-        return stored.contiguous().view(self._store_dtype)
 
     def _check_loc(self, loc: torch.Tensor, rows: torch.Tensor) -> None:
         if loc.shape[0] != rows.shape[0]:

@@ -20,6 +20,7 @@ from mla_runtime.captured_graphs import CapturedGraphs
 from mla_runtime.captured_prefill import in_captured_prefill
 from mla_runtime.flashinfer_mla import FlashInferMLAAttnBackend
 from mla_runtime.indices import block_table
+from mla_runtime.kernels.checks import one_scale
 from mla_runtime.kernels.select import block_kernels
 from mla_runtime.layer_inputs import (
     check_layer,
@@ -355,7 +356,7 @@ class TRTLLMMLABackend(FlashInferMLAAttnBackend):
             qk_nope_head_dim=self.shape.qk_nope_head_dim,
             kv_lora_rank=self.shape.kv_lora_rank,
             sm_scale=layer.scaling,
-            kv_scale=pool_scale(self.token_to_kv_pool, layer),
+            kv_scale=one_scale(pool_scale(self.token_to_kv_pool, layer)),
             out_dtype=self.q_data_type,
         )
         out = unpad_outputs(out, metadata.query_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lint_rules.conditions import show
 from lint_rules.dispatch import super_target
@@ -23,13 +23,17 @@ __all__ = ["check"]
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
     yield from _calls_on_backends(judge)
-    for klass in judge.classes:
-        yield from _collisions(judge, klass)
-        for method in klass.facts.methods:
-            scope = judge.view.types.scope(klass, method)
-            yield from _calls_to_parents(judge, klass, scope)
+    yield from judge.each(judge.classes, _inside)
     yield from _constructions(judge)
     yield from _factories(judge)
+
+
+def _inside(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    """Calls between the methods of one class and those that it inherits."""
+    yield from _collisions(judge, klass)
+    for method in klass.facts.methods:
+        scope = judge.view.types.scope(klass, method)
+        yield from _calls_to_parents(judge, klass, scope)
 
 
 def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
@@ -42,34 +46,25 @@ def _calls_on_backends(judge: Judge) -> Iterator[Diagnostic]:
 def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
     assert use.call is not None
     call = arguments(use.call)
-    failing: dict[Member, tuple[str, ...]] = {}
-    binding = 0
-    inside = use.scope.klass if use.scope.klass in judge.view.backends else None
-    if _asks_signature(use, call):
+    accepting: list[Klass] = []
+    refusing: list[tuple[Klass, Member, tuple[str, ...]]] = []
+    known: dict[int, tuple[str, ...]] = {}
+    for klass, member in _implementing(use.typed.possible, name):
+        errors = known.get(id(member.function))
+        if errors is None or use.delegated:  # which drops what parents of the class allow
+            errors = known[id(member.function)] = judge.refused(use, klass, member)
+        if errors:
+            refusing.append((klass, member, errors))
+        else:
+            accepting.append(klass)
+    if not refusing or _asks_signature(use, call):
         return
-    for klass in use.typed.possible:
-        member = klass.method(name)
-        if member is None or member.function is None:
-            continue
-        if is_abstract(member.function) or kind_of(member.function) == "property":
-            continue
-        if not use.admits(klass, judge.view):
-            continue
-        if judge.view.in_steps(klass) and klass not in use.typed.exact:
-            continue
-        if inside is not None and (
-            not judge.wraps(inside, klass)
-            or (klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named))
-        ):
-            continue  # not written for such a backend, or for holding one of its own kind
-        if inside is not None and klass not in use.typed.exact and _picks(inside, use):
-            continue
-        errors = judge.refused(use, klass, member)
-        if not errors:
-            binding += 1
-        elif member not in failing:
+    inside = use.scope.klass if use.scope.klass in judge.view.backends else None
+    failing: dict[Member, tuple[str, ...]] = {}
+    for klass, member, errors in refusing:
+        if member not in failing and _reaches(judge, use, inside, klass):
             failing[member] = errors
-    if binding:
+    if failing and any(_reaches(judge, use, inside, klass) for klass in accepting):
         # where others accept the call, what refuses it must have promised to accept it; that
         # override is a finding of its own, which names its callers outside of wrappers
         failing = {
@@ -85,6 +80,32 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         return
     if failing:
         yield _refused(judge, name, use, call, failing)
+
+
+def _implementing(classes: Iterable[Klass], name: str) -> Iterator[tuple[Klass, Member]]:
+    """Those of some classes that can be called by ``name``, and what is called then."""
+    for klass in classes:
+        member = klass.method(name)
+        if member is None or member.function is None:
+            continue
+        if not is_abstract(member.function) and kind_of(member.function) != "property":
+            yield klass, member
+
+
+def _reaches(judge: Judge, use: Use, inside: Klass | None, klass: Klass) -> bool:
+    """Whether a call that stands ``inside`` a backend, or in none, is meant for a ``klass``."""
+    if not use.admits(klass, judge.view):
+        return False
+    exact = klass in use.typed.exact
+    if judge.view.in_steps(klass) and not exact:
+        return False
+    if inside is None:
+        return True
+    if not judge.wraps(inside, klass) or (
+        klass.is_a(inside) and not any(k.is_a(inside) for k in use.typed.named)
+    ):
+        return False  # not written for such a backend, or for holding one of its own kind
+    return exact or not _picks(inside, use)
 
 
 def _picks(inside: Klass, use: Use) -> bool:
@@ -370,8 +391,11 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
         if (init := klass.method("__init__")) is not None
         and (promise := _promised_init(klass)) is not None
     ]
+    names = {p.name for _, _, promise in promised for p in _parameters(promise)}
     for scope in judge.view.types.scopes() if promised else ():
         for event in scope.function.calls:
+            if not any(type(a) is Name and a.id in names for a in event.call.args):
+                continue
             if event.caught or not isinstance(event.call.func, (Name, Attr)):
                 continue
             made = scope.class_typed(event.call.func)
@@ -386,6 +410,10 @@ def _factories(judge: Judge) -> Iterator[Diagnostic]:
                 if moved:
                     said.add(init)
                     yield _misbuilt(judge, scope, event, init, promise, moved)
+
+
+def _parameters(member: Member) -> Shape:
+    return shape(member.function) if member.function is not None else ()
 
 
 def _promised_init(klass: Klass) -> Member | None:

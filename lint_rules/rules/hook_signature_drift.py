@@ -71,7 +71,7 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
 
 def breaches(judge: Judge) -> Iterator[Breach]:
     """Every finding, with the two methods that it is about."""
-    found = [item for klass in judge.classes for item in _drifts(judge, klass) if item is not None]
+    found = list(judge.each(judge.classes, _drifts))
     yield from _outvoted(judge)
     by_declaration: dict[int, list[_Drift]] = {}
     for item in found:

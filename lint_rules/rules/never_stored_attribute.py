@@ -17,13 +17,10 @@ _SHOWN = 3
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
     lacking: dict[tuple[Klass, str], dict[Klass, tuple[Member, int]]] = {}
-    for leaf in judge.classes:
-        if leaf.root is None or leaf.children or not _settled(leaf):
-            continue
-        for member, read in _unstored(judge, leaf):
-            found = lacking.setdefault((member.owner, read.name), {})
-            if leaf not in found and _reads(judge, leaf, member, read):
-                found[leaf] = (member, read.line)
+    for leaf, member, read in judge.each(judge.classes, _unstored):
+        found = lacking.setdefault((member.owner, read.name), {})
+        if leaf not in found and _reads(judge, leaf, member, read):
+            found[leaf] = (member, read.line)
     for (_, attr), leaves in lacking.items():
         storing = {
             k: write.line
@@ -49,11 +46,13 @@ def _settled(leaf: Klass) -> bool:
     )
 
 
-def _unstored(judge: Judge, leaf: Klass) -> Iterator[tuple[Member, Read]]:
-    """What methods of a family read off an instance, and no class of the instance stores.
+def _unstored(judge: Judge, leaf: Klass) -> Iterator[tuple[Klass, Member, Read]]:
+    """What methods of a family read off an instance of a leaf, and no class of it stores.
 
     Functions that are borrowed from an unrelated class are for another rule.
     """
+    if leaf.root is None or leaf.children or not _settled(leaf):
+        return
     known = {*leaf.members, *leaf.stored, *(a.name for k in leaf.mro for a in k.facts.attrs)}
     for member in leaf.members.values():
         function = member.function
@@ -70,7 +69,7 @@ def _unstored(judge: Judge, leaf: Klass) -> Iterator[tuple[Member, Read]]:
                 and not (event.probe or event.caught or event.name.startswith("__"))
                 and not judge.view.written_outside(event.name)
             ):
-                yield member, event
+                yield leaf, member, event
 
 
 def _reads(judge: Judge, leaf: Klass, member: Member, read: Read) -> bool:
@@ -90,7 +89,7 @@ def _diagnose(
     first, (member, line) = next(iter(leaves.items()))
     names = ", ".join(k.name for k in list(leaves)[:_SHOWN])
     more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
-    asked = judge.asked.get(member.name)
+    asked = judge.project.walked.asked.get(member.name)
     related = [
         Related(judge.places.klass(first), f"{first.name} inherits {member.symbol}")
         if first is not member.owner

@@ -15,22 +15,24 @@ __all__ = ["check"]
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
     said: set[tuple[Klass, Klass, str]] = set()
-    for klass in judge.classes:
-        if not klass.complete or "__getattr__" in klass.members:
+    for klass, passed, readings in judge.each(judge.classes, _losses):
+        key = (passed.owner, passed.target, passed.parameter)
+        if key not in said:
+            said.add(key)
+            yield _diagnose(judge, klass, passed, readings)
+
+
+def _losses(judge: Judge, klass: Klass) -> Iterator[tuple[Klass, Passed, list[Reading]]]:
+    if not klass.complete or "__getattr__" in klass.members:
+        return
+    flow = judge.flow(klass)
+    for passed in flow.passed:
+        owner = passed.owner
+        if owner is not klass and owner in judge.classes and judge.is_built(owner):
             continue
-        flow = judge.flow(klass)
-        for passed in flow.passed:
-            key = (passed.owner, passed.target, passed.parameter)
-            if key in said or (
-                klass is not passed.owner
-                and passed.owner in judge.classes
-                and (passed.owner is not klass and judge.built(passed.owner))
-            ):
-                continue
-            readings = _lost(judge, klass, flow, passed)
-            if readings and not _handed_down(judge, klass, flow, passed, readings):
-                said.add(key)
-                yield _diagnose(judge, klass, passed, readings)
+        readings = _lost(judge, klass, flow, passed)
+        if readings and not _handed_down(judge, klass, flow, passed, readings):
+            yield klass, passed, readings
 
 
 def _handed_down(
@@ -47,7 +49,7 @@ def _handed_down(
 
 def _lost(judge: Judge, klass: Klass, flow: Flow, passed: Passed) -> list[Reading]:
     """Reads of attributes that the target creates, but not with this constant."""
-    free = Flow(judge.project, passed.target, defaults=False)
+    free = judge.flow(passed.target, defaults=False)
     gone = [
         attr
         for attr, creations in free.creations.items()

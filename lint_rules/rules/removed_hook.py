@@ -12,8 +12,8 @@ from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member
 from lint_rules.nearest import nearest
 from lint_rules.strangers import asks_itself, strangers
-from lint_rules.types import Scope
 from lint_rules.uses import Use
+from lint_rules.walked import Site
 from mla_guard.diagnostic import Diagnostic, Related
 
 __all__ = ["check"]
@@ -94,10 +94,11 @@ def _diagnose(judge: Judge, use: Use, lacking: list[Klass]) -> Diagnostic:
 
 def _unread(judge: Judge) -> Iterator[Diagnostic]:
     """Class attributes that nothing in the tree reads, of almost a name that a parent declares."""
+    asked = judge.project.walked.asked
     declared = Counter(a.name for klass in judge.project.classes for a in klass.facts.attrs)
     for klass in judge.classes:
         for attr in klass.facts.attrs if klass.complete and klass.root is not None else ():
-            if attr.value is None or attr.name in judge.asked:
+            if attr.value is None or attr.name in asked:
                 continue
             above = [m for k in klass.mro[1:] for m in k.own.values() if m.attr is not None]
             close = nearest(attr.name, {m.name for m in above})
@@ -105,7 +106,7 @@ def _unread(judge: Judge) -> Iterator[Diagnostic]:
             if meant is None or attr.name == close or meant.name in klass.own:
                 continue
             if not _stands_elsewhere(judge, attr.name, declared[attr.name]):
-                yield _unheard(judge, klass, attr, meant, judge.asked.get(meant.name))
+                yield _unheard(judge, klass, attr, meant, asked.get(meant.name))
 
 
 def _stands_elsewhere(judge: Judge, name: str, declarations: int) -> bool:
@@ -119,7 +120,7 @@ def _stands_elsewhere(judge: Judge, name: str, declarations: int) -> bool:
     return False
 
 
-def _is_replaced(klass: Klass, reader: Scope) -> bool:
+def _is_replaced(klass: Klass, reader: Site) -> bool:
     """Whether ``klass`` does not run the method of a parent that reads."""
     if reader.klass is None or not klass.is_a(reader.klass):
         return False
@@ -128,7 +129,7 @@ def _is_replaced(klass: Klass, reader: Scope) -> bool:
 
 
 def _unheard(
-    judge: Judge, klass: Klass, attr: ClassAttr, meant: Member, reader: tuple[Scope, int] | None
+    judge: Judge, klass: Klass, attr: ClassAttr, meant: Member, reader: tuple[Site, int] | None
 ) -> Diagnostic:
     related = [Related(judge.places.member(meant), f"{meant.symbol} is declared here")]
     if reader is not None and _is_replaced(klass, reader[0]):

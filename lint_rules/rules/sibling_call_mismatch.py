@@ -153,7 +153,7 @@ def _splits(judge: Judge, served: list[Klass], root: Klass, hook: str) -> Iterat
             for m in closed
             if m.function is not None
             and all(p.name != keyword for p in m.function.params)
-            and judge.built(m.owner)
+            and judge.is_built(m.owner)
         ]
         if len(topmost) >= _COMMON and refusing:
             yield _Split(keyword, topmost, refusing)

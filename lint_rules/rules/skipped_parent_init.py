@@ -38,9 +38,11 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
 
 def breaches(judge: Judge) -> Iterator[Breach]:
     """Every finding, with what it is about."""
-    for klass in judge.classes:
-        if not klass.complete or "__getattr__" in klass.members:
-            continue
+    return judge.each(judge.classes, _breaches)
+
+
+def _breaches(judge: Judge, klass: Klass) -> Iterator[Breach]:
+    if klass.complete and "__getattr__" not in klass.members:
         yield from _skipped_init(judge, klass)
         if not judge.view.in_steps(klass):
             yield from _skipped_state(judge, klass)
@@ -61,7 +63,7 @@ def _skipped_init(judge: Judge, klass: Klass) -> Iterator[Breach]:
             continue
         if skipped.function.body != "code":
             continue
-        created = _created(Flow(judge.project, parent), parent)
+        created = _created(judge.flow(parent), parent)
         missing = sorted(a for a in created if not _exists(judge, klass, flow, a))
         readers = _readers(judge, klass, flow, missing)
         callers = {a: uses for a in missing if (uses := _callers(judge, klass, a))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lint_rules.conditions import conjunction, formula
@@ -24,17 +24,23 @@ _SHOWN = 3
 def check(judge: Judge) -> Iterator[Diagnostic]:
     if not judge.project.stand_ins:
         return
-    view = View(judge.project, [first for first, _ in judge.project.stand_ins])
-    for first, second in judge.project.stand_ins:
+    pairs = judge.project.stand_ins
+    view = View(judge.project, [first for first, _ in pairs])
+    uses = sorted(
+        view.uses_of({name for pair in pairs for k in pair for name in k.members}).items()
+    )
+    for first, second in pairs:
         for klass, other in ((second, first), (first, second)):
-            yield from _gaps(judge, view, klass, other)
+            yield from _gaps(judge, view, uses, klass, other)
 
 
-def _gaps(judge: Judge, view: View, klass: Klass, other: Klass) -> Iterator[Diagnostic]:
+def _gaps(
+    judge: Judge, view: View, asked: Sequence[tuple[str, list[Use]]], klass: Klass, other: Klass
+) -> Iterator[Diagnostic]:
     """What callers of ``other`` ask for, and ``klass`` does not answer as they ask it."""
     if not klass.complete or "__getattr__" in klass.members:
         return
-    for name, uses in sorted(view.uses.items()):
+    for name, uses in asked:
         member, theirs = klass.members.get(name), other.members.get(name)
         if theirs is None or name.startswith("_") or (member is None and name in klass.stored):
             continue

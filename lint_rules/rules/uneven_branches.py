@@ -33,20 +33,23 @@ class _Store:
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    for klass, holders in judge.project.described.items():
-        for method in klass.facts.methods:
-            stores = list(_stores(klass, method, method))
-            said: dict[str, list[_Store]] = {}
-            for store in stores:
-                if store.says and store.cond != -1:
-                    said.setdefault(store.says, []).append(store)
-            elsewhere = _elsewhere(klass, method)
-            for branches in said.values():
-                if len(branches) >= BRANCHES:
-                    for attr, lacking in _uneven(method, stores, branches, elsewhere):
-                        readers = list(_readers(judge, holders, attr))
-                        if readers:
-                            yield _diagnose(judge, klass, method, attr, branches, lacking, readers)
+    return judge.each(judge.described, _inside)
+
+
+def _inside(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    for method in klass.facts.methods:
+        stores = list(_stores(klass, method, method))
+        said: dict[str, list[_Store]] = {}
+        for store in stores:
+            if store.says and store.cond != -1:
+                said.setdefault(store.says, []).append(store)
+        elsewhere = _elsewhere(klass, method)
+        for branches in said.values():
+            if len(branches) >= BRANCHES:
+                for attr, lacking in _uneven(method, stores, branches, elsewhere):
+                    readers = list(_readers(judge, judge.described[klass], attr))
+                    if readers:
+                        yield _diagnose(judge, klass, method, attr, branches, lacking, readers)
 
 
 def _stores(klass: Klass, method: Function, aside: Function, depth: int = 0) -> Iterator[_Store]:
@@ -88,10 +91,10 @@ def _uneven(
 ) -> Iterator[tuple[str, list[_Store]]]:
     """What most of the branches store, and those of them that nothing stores it in."""
     ways = [(store, _way(method, store.cond)) for store in stores]
+    insides = [(branch, _way(method, branch.cond)) for branch in branches]
     for attr in dict.fromkeys(store.attr for store in stores if store.attr not in elsewhere):
         having, lacking = 0, []
-        for branch in branches:
-            inside = _way(method, branch.cond)
+        for branch, inside in insides:
             meeting = [w for s, w in ways if s.attr == attr and not _exclude(w, inside)]
             if not meeting:
                 lacking.append(branch)

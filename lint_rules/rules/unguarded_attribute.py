@@ -51,39 +51,41 @@ def check(judge: Judge) -> Iterator[Diagnostic]:
 def breaches(judge: Judge) -> Iterator[Breach]:
     """Every finding, with what it is about."""
     found: dict[tuple[Klass, str], list[_Finding]] = {}
-    for klass in judge.classes:
-        flow = judge.flow(klass)
-        partial = {
-            attr: condition
-            for attr, condition in flow.partial.items()
-            if condition != FALSE
-            and not any(isinstance(atom, Opaque) for atom in atoms(condition))
-            and not judge.view.written_outside(attr)
-        }
-        readings = [
-            reading
-            for reading in flow.readings(_entries(judge, klass), partial)
-            if reading.entry.name != "__init__" or not klass.is_a(reading.owner)
-        ]
-        for reading in readings:
-            condition = partial[reading.attr]
-            if flow.guarded(reading, condition):
-                continue
-            kept = reading.attr in flow.conditional
-            contradiction = _contradiction(flow, reading, condition) if kept else None
-            sibling = None
-            if contradiction is None and not (kept and _settled(flow, reading)):
-                sibling = _sibling(flow, reading, condition, readings)
-                if sibling is None:
-                    continue
-            owner = flow.creations[reading.attr][0].owner
-            found.setdefault((owner, reading.attr), []).append(
-                _Finding(klass, reading.attr, condition, reading, contradiction, sibling)
-            )
+    for finding in judge.each(judge.classes, _findings):
+        owner = judge.flow(finding.klass).creations[finding.attr][0].owner
+        found.setdefault((owner, finding.attr), []).append(finding)
     for (owner, attr), findings in found.items():
         creations = [c for f in findings for c in judge.flow(f.klass).creations[attr]]
         said = _diagnose(judge, owner, attr, findings)
         yield Breach(said, owner, attr, tuple(dict.fromkeys(creations)))
+
+
+def _findings(judge: Judge, klass: Klass) -> Iterator[_Finding]:
+    flow = judge.flow(klass)
+    partial = {
+        attr: condition
+        for attr, condition in flow.partial.items()
+        if condition != FALSE
+        and not any(isinstance(atom, Opaque) for atom in atoms(condition))
+        and not judge.view.written_outside(attr)
+    }
+    readings = [
+        reading
+        for reading in flow.readings(_entries(judge, klass), partial)
+        if reading.entry.name != "__init__" or not klass.is_a(reading.owner)
+    ]
+    for reading in readings:
+        condition = partial[reading.attr]
+        if flow.guarded(reading, condition):
+            continue
+        kept = reading.attr in flow.conditional
+        contradiction = _contradiction(flow, reading, condition) if kept else None
+        sibling = None
+        if contradiction is None and not (kept and _settled(flow, reading)):
+            sibling = _sibling(flow, reading, condition, readings)
+            if sibling is None:
+                continue
+        yield _Finding(klass, reading.attr, condition, reading, contradiction, sibling)
 
 
 def _entries(judge: Judge, klass: Klass) -> list[Member]:

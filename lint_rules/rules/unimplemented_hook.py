@@ -67,7 +67,7 @@ def _lacking(judge: Judge, declared: Member, uses: list[Use]) -> list[Klass]:
         if (m := k.method(declared.name)) is not None
         and m.function is declared.function
         and "__getattr__" not in k.members
-        and judge.built(k)
+        and judge.is_built(k)
         and (judge.view.wrapper(k) is None)
         and not judge.view.in_steps(k)
         and any(u.admits(k, judge.view) for u in uses)

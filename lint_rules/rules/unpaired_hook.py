@@ -84,9 +84,14 @@ def _defines(klass: Klass, name: str) -> bool:
 
 
 def _names(function: Function, name: str) -> bool:
-    return any(
-        isinstance(e.call.func, Attr) and e.call.func.name == name for e in function.calls
-    ) or any(isinstance(e, Read) and e.name == name for e in function.events)
+    for event in function.events:
+        if type(event) is CallEvent:
+            func = event.call.func
+            if type(func) is Attr and func.name == name:
+                return True
+        elif type(event) is Read and event.name == name:
+            return True
+    return False
 
 
 def _called(classes: Iterable[Klass]) -> frozenset[str]:

@@ -31,14 +31,17 @@ class _Fallback:
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    for klass in judge.view.backends:
-        if not klass.complete or "__getattr__" in klass.members or judge.view.in_steps(klass):
-            continue
-        for member in klass.own.values():
-            fallback = _fallback(judge, klass, member)
-            readers = _replaced(klass, fallback) if fallback is not None else []
-            if fallback is not None and readers and not _is_read(judge, klass, fallback):
-                yield _diagnose(judge, fallback, readers)
+    return judge.each(judge.view.backends, _inside)
+
+
+def _inside(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    if not klass.complete or "__getattr__" in klass.members or judge.view.in_steps(klass):
+        return
+    for member in klass.own.values():
+        fallback = _fallback(judge, klass, member)
+        readers = _replaced(klass, fallback) if fallback is not None else []
+        if fallback is not None and readers and not _is_read(judge, klass, fallback):
+            yield _diagnose(judge, fallback, readers)
 
 
 def _fallback(judge: Judge, klass: Klass, member: Member) -> _Fallback | None:

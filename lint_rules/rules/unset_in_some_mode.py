@@ -39,14 +39,17 @@ class _Dispatch:
 
 
 def check(judge: Judge) -> Iterator[Diagnostic]:
-    for klass in judge.view.backends:
-        for method in klass.facts.methods:
-            scope = judge.view.types.scope(klass, method)
-            for dispatch in _dispatches(scope):
-                kept = _kept(scope, dispatch)
-                reader = _reader(klass, kept.name, dispatch) if kept is not None else None
-                if kept is not None and reader is not None:
-                    yield _diagnose(judge, scope, dispatch, kept, reader)
+    return judge.each(judge.view.backends, _inside)
+
+
+def _inside(judge: Judge, klass: Klass) -> Iterator[Diagnostic]:
+    for method in klass.facts.methods:
+        scope = judge.view.types.scope(klass, method)
+        for dispatch in _dispatches(scope):
+            kept = _kept(scope, dispatch)
+            reader = _reader(klass, kept.name, dispatch) if kept is not None else None
+            if kept is not None and reader is not None:
+                yield _diagnose(judge, scope, dispatch, kept, reader)
 
 
 def _dispatches(scope: Scope) -> Iterator[_Dispatch]:

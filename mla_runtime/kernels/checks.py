@@ -9,7 +9,13 @@ import torch
 if TYPE_CHECKING:
     from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
 
-__all__ = ["check_paged_plan", "check_query_tokens", "check_ragged_plan", "check_same_length"]
+__all__ = [
+    "check_paged_plan",
+    "check_query_tokens",
+    "check_ragged_plan",
+    "check_same_length",
+    "one_scale",
+]
 
 
 def check_query_tokens(q: torch.Tensor, planned: int, kind: str) -> None:
@@ -32,30 +38,43 @@ def check_same_length(name: str, tensor: torch.Tensor, expected: int, whence: st
 
 def check_paged_plan(
     plan: PagedPlan, qo_indptr: torch.Tensor, kv_indptr: torch.Tensor, kv_len: torch.Tensor
-) -> None:
-    """Refuse metadata that contradict each other; the three tensors are on the host.
+) -> int:
+    """The most query tokens of a request; refuses metadata that contradict each other.
 
-    FlashInfer checks these from 0.7.0 on (``mla/_batch_mla``); earlier releases read wild memory.
+    The three tensors are on the host. FlashInfer checks these from 0.7.0 on
+    (``mla/_batch_mla``); earlier releases read wild memory.
     """
     batch = kv_len.shape[0]
     if batch == 0:
         raise ValueError("an MLA plan needs a nonempty batch: kv_len has shape [0]")
-    _check_indptr("qo_indptr", qo_indptr, batch)
-    _check_indptr("kv_indptr", kv_indptr, batch)
-    if plan.page_size < 1:
-        raise ValueError(f"page_size={plan.page_size}; expected at least 1")
-    pages = torch.div(kv_len + plan.page_size - 1, plan.page_size, rounding_mode="floor")
-    planned = kv_indptr[1:] - kv_indptr[:-1]
-    if not torch.equal(pages.to(torch.int64), planned.to(torch.int64)):
+    queries = _lens_of("qo_indptr", qo_indptr, batch)
+    planned = _lens_of("kv_indptr", kv_indptr, batch)
+    size = plan.page_size
+    if size < 1:
+        raise ValueError(f"page_size={size}; expected at least 1")
+    least, most = torch.aminmax(planned * size - kv_len)
+    if int(least) < 0 or int(most) >= size:
+        pages = torch.div(kv_len + size - 1, size, rounding_mode="floor")
         raise ValueError(
             f"kv_indptr gives {planned.tolist()} pages per request, but kv_len "
-            f"{kv_len.tolist()} with page_size={plan.page_size} needs {pages.tolist()}"
+            f"{kv_len.tolist()} with page_size={size} needs {pages.tolist()}"
         )
-    if plan.kv_indices.shape[0] < int(kv_indptr[-1]):
+    total = int(kv_indptr[-1])
+    if plan.kv_indices.shape[0] < total:
         raise ValueError(
-            f"kv_indices holds {plan.kv_indices.shape[0]} pages; kv_indptr[-1] is "
-            f"{int(kv_indptr[-1])}"
+            f"kv_indices holds {plan.kv_indices.shape[0]} pages; kv_indptr[-1] is {total}"
         )
+    return int(queries.max())
+
+
+def one_scale(kv_scale: float | torch.Tensor) -> float:
+    """The scale of a whole cache, for a kernel that takes one."""
+    if isinstance(kv_scale, torch.Tensor):
+        raise ValueError(
+            "the pool has scales per token, and this kernel takes one per layer; make the pool "
+            "with kv_scales"
+        )
+    return kv_scale
 
 
 def check_ragged_plan(plan: RaggedPlan, qo_indptr: torch.Tensor, kv_indptr: torch.Tensor) -> None:
@@ -63,16 +82,19 @@ def check_ragged_plan(plan: RaggedPlan, qo_indptr: torch.Tensor, kv_indptr: torc
     batch = qo_indptr.shape[0] - 1
     if batch <= 0:
         raise ValueError("a ragged plan needs a nonempty batch: qo_indptr has shape [1]")
-    _check_indptr("qo_indptr", qo_indptr, batch)
-    _check_indptr("kv_indptr", kv_indptr, batch)
+    _lens_of("qo_indptr", qo_indptr, batch)
+    _lens_of("kv_indptr", kv_indptr, batch)
     if plan.num_qo_heads % plan.num_kv_heads:
         raise ValueError(
             f"num_qo_heads={plan.num_qo_heads} does not divide by num_kv_heads={plan.num_kv_heads}"
         )
 
 
-def _check_indptr(name: str, indptr: torch.Tensor, batch: int) -> None:
+def _lens_of(name: str, indptr: torch.Tensor, batch: int) -> torch.Tensor:
+    """The differences of an indptr, ``[batch]``."""
     if indptr.shape != (batch + 1,):
         raise ValueError(f"{name} has shape {list(indptr.shape)}; expected [{batch + 1}]")
-    if int(indptr[0]) != 0 or bool((indptr[1:] < indptr[:-1]).any()):
+    lens = indptr[1:] - indptr[:-1]
+    if int(indptr[0]) != 0 or int(lens.min()) < 0:
         raise ValueError(f"{name} must start at 0 and not decrease, got {indptr.tolist()}")
+    return lens

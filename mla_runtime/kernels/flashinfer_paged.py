@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mla_runtime.kernels.capability import Capability, KernelUnavailableError
-from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens
+from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens, one_scale
+from mla_runtime.kernels.flashinfer_host_plan import PinnedScratch, schedule, schedules_alone
 from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan, host_or_copy
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ def kernel_heads(num_heads: int, causal: bool, max_q: int) -> int:
 
 
 class FlashInferPagedMla:
-    """One planner; the library's wrapper, with its 16 MiB, is made on the first plan."""
+    """One planner; the library's wrapper, with its 16 MiB, is made on the first plan.
+
+    Plans that differ from the last in their lengths alone are scheduled on the host and no more,
+    where the release lets them be (``flashinfer_host_plan``): every replay, and eager decodes.
+    """
 
     def __init__(
         self,
@@ -59,18 +64,20 @@ class FlashInferPagedMla:
         self.graph_buffers = graph_buffers
         self._wrapper: Any = None
         self._plan: PagedPlan | None = None
+        self._planned_shape: dict[str, Any] = {}
+        self._pinned = PinnedScratch(torch.device("cpu"))
         self._heads = 0
         self._tokens = 0
 
     def plan(self, plan: PagedPlan) -> None:
         qo_indptr = host_or_copy(plan.qo_indptr, plan.qo_indptr_cpu)
         kv_indptr = host_or_copy(plan.kv_indptr, plan.kv_indptr_cpu)
-        kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu)
-        check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
+        kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu).to(torch.int32)
+        max_q = check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
         self._check_shape(plan)
         if self._wrapper is None:
             self._wrapper = self._make_wrapper(plan)
-        max_q = int((qo_indptr[1:] - qo_indptr[:-1]).max())
+            self._pinned = PinnedScratch(plan.kv_indices.device)
         self._heads = kernel_heads(plan.num_heads, plan.causal, max_q)
         self._tokens = int(qo_indptr[-1])
         # Host tensors: the wrapper copies metadata to the host to plan, and waits for device ones.
@@ -90,9 +97,14 @@ class FlashInferPagedMla:
             "q_data_type": plan.q_dtype,
             "kv_data_type": plan.kv_dtype,
         }
-        if self._library.MLAPlanMetadata is None:
-            self._wrapper.plan(**metadata, **shape)
-        else:
+        with self._pinned:
+            self._plan_wrapper(metadata, shape, plan)
+        self._planned_shape, self._plan = shape, plan
+
+    def _plan_wrapper(
+        self, metadata: dict[str, torch.Tensor], shape: dict[str, Any], plan: PagedPlan
+    ) -> None:
+        if self._library.MLAPlanMetadata is not None:
             self._wrapper.plan(
                 metadata=self._library.MLAPlanMetadata.csr(**metadata),
                 query_layout="split",
@@ -100,7 +112,11 @@ class FlashInferPagedMla:
                 lse_mode="basee" if plan.return_lse else "none",
                 **shape,
             )
-        self._plan = plan
+        elif shape == self._planned_shape and schedules_alone(self._library, self._wrapper):
+            schedule(self._wrapper, metadata, self._heads, plan.head_dim_ckv, plan.causal)
+        else:
+            self._planned_shape = {}  # what a refused plan leaves is not scheduled upon
+            self._wrapper.plan(**metadata, **shape)
 
     def run(
         self,
@@ -109,7 +125,7 @@ class FlashInferPagedMla:
         ckv: torch.Tensor,
         kpe: torch.Tensor,
         *,
-        kv_scale: float = 1.0,
+        kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         plan = self._plan
@@ -125,9 +141,10 @@ class FlashInferPagedMla:
             else {"query": (q_nope, q_pe), "kv_cache": (ckv, kpe)}
         )
         if plan.kv_dtype == torch.float8_e4m3fn:
-            inputs.update(ckv_scale=kv_scale, kpe_scale=kv_scale)
+            scale = one_scale(kv_scale)
+            inputs.update(ckv_scale=scale, kpe_scale=scale)
         if into is None or padded:
-            inputs["out"] = q_nope.new_empty(q_nope.shape)
+            inputs["out"] = torch.empty_like(q_nope, memory_format=torch.contiguous_format)
         else:
             inputs["out"], inputs["lse"] = into
         result = self._wrapper.run(

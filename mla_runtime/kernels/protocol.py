@@ -44,11 +44,13 @@ class GraphBuffers:
 
 @dataclass(frozen=True, slots=True)
 class PagedPlan:
-    """A batch over the paged cache, in CSR form, ``B`` requests; all tensors int32.
+    """A batch over the paged cache, in CSR form, ``B`` requests; all int32, ``kv_len`` in whichever
+    integers the batch counts its tokens.
 
     ``qo_indptr[B + 1]`` delimits each request's query tokens, ``kv_indptr[B + 1]`` its pages in
     ``kv_indices``, ``kv_len[B]`` counts its cached tokens. The ``*_cpu`` tensors are host mirrors;
-    with all three present, planning copies nothing from the device.
+    with all three present, planning copies nothing from the device. The next plan may overwrite the
+    device's: a kernel that reads them in its runs keeps a copy.
     """
 
     qo_indptr: torch.Tensor
@@ -104,17 +106,19 @@ class PagedMla(Protocol):
         ckv: torch.Tensor,
         kpe: torch.Tensor,
         *,
-        kv_scale: float = 1.0,
+        kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Attend with ``q_nope[T, H, ckv]`` and ``q_pe[T, H, kpe]`` over the planned pages.
 
-        ``ckv[pages, page_size, ckv]`` and ``kpe[pages, page_size, kpe]`` are views of the pool.
+        ``ckv[pages, page_size, ckv]`` and ``kpe[pages, page_size, kpe]`` are views of the pool;
+        ``kv_scale`` is one number, or float32 ``[pages * page_size]``, one per cached row.
         Returns ``out[T, H, ckv]`` in the queries' dtype and, if planned, ``lse[T, H]``; ``into``,
         contiguous, is where to write both.
 
         Raises:
-            ValueError: ``T`` is not the planned number of query tokens (a stale plan).
+            ValueError: ``T`` is not the planned number of query tokens (a stale plan), or the
+                kernel takes one scale and is given one per row.
         """
         ...
 

@@ -68,7 +68,7 @@ class TorchPagedMla:
         ckv: torch.Tensor,
         kpe: torch.Tensor,
         *,
-        kv_scale: float = 1.0,
+        kv_scale: float | torch.Tensor = 1.0,
         into: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         plan, metadata = self._plan, self._metadata
@@ -88,8 +88,11 @@ class TorchPagedMla:
         for request, length in enumerate(kv_len):
             rows = slice(qo_indptr[request], qo_indptr[request + 1])
             pages = metadata.kv_indices[kv_indptr[request] : kv_indptr[request + 1]].long()
-            latent = ckv[pages].flatten(0, 1)[:length].to(dtype) * kv_scale
-            rope = kpe[pages].flatten(0, 1)[:length].to(dtype) * kv_scale
+            scale = kv_scale
+            if isinstance(scale, torch.Tensor):
+                scale = scale.view(-1, plan.page_size)[pages].flatten()[:length, None]
+            latent = ckv[pages].flatten(0, 1)[:length].to(dtype) * scale
+            rope = kpe[pages].flatten(0, 1)[:length].to(dtype) * scale
             key = torch.cat([latent, rope], dim=-1)[:, None]
             request_out, lse[rows] = softmax.attend(
                 q[rows], key, latent[:, None], plan.sm_scale, plan.causal

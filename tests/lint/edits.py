@@ -147,6 +147,26 @@ WORDS = (
     "Slow", "Paged", "PagesMixin", "Hybrid", "attn_backend", "make_backend", "full", "pages",
     "scale", "config", "Config", "Arch",
 )  # fmt: skip
+STATEMENTS = (
+    "self.table = None", "self.scale = 2", "if skip:\n            self.width = 1", "self.helper(1)",
+    "print(self.table)", "print(self.width)", "super().__init__(runner)", "self.pages(self.batch)",
+    "if not self.skip:\n            return None", "super().plan(q)", "self.full.extra(q)",
+    "if runner.config:\n            self.pool = runner", "print(self.pool)", "return q, q",
+    "x = None\n        if q.is_old():\n            x = 1\n        self.x = x", "print(self.x.y)",
+    "setattr(self, q, 1)", "for name in ('a', 'b'):\n            setattr(self, name, q)",
+    "runner.table = 3", "self.inner = Paged(runner)",
+)  # fmt: skip
+MEMBERS = (
+    "limit = 3",
+    "def helper(self, width, height):\n        return width",
+    "extra = True",
+    "def __getattr__(self, name):\n        return getattr(self.full, name)",
+    "def _table(self):\n        return self.table",
+    "plan = Paged.plan",
+    "@property\n    def width(self):\n        return self.scale",
+    "def __init__(self):\n        pass",
+)
+BODY = re.compile(r"^    def \w+.*?:\n(?=        )", re.MULTILINE)
 CLASS = re.compile(r"^class \w+.*?:\n(?:(?: .*)?\n)+", re.MULTILINE)
 PARAMETER = re.compile(r", \w+(?:=\w+)?(?=[,)])")
 METHOD = re.compile(r"^    def \w+.*?:\n(?:(?:        .*)?\n)+", re.MULTILINE)
@@ -170,9 +190,9 @@ class Tree:
         kinds = [
             self._rename, self._rename_everywhere, self._drop_parameter, self._move_class,
             self._delete_file, self._restore_file, self._break, self._mend, self._drop_method,
-            self._comment, self._restore_all,
+            self._comment, self._restore_all, self._insert,
         ]  # fmt: skip
-        [kind] = self._random.choices(kinds, weights=[4, 2, 5, 3, 1, 3, 2, 3, 2, 2, 1])
+        [kind] = self._random.choices(kinds, weights=[4, 2, 5, 3, 1, 3, 2, 3, 2, 2, 1, 6])
         said = kind()
         return f"{kind.__name__.strip('_')} {said}"
 
@@ -256,6 +276,20 @@ class Tree:
         if len(found) > 1:
             self._write(path, self._texts[path].replace(self._random.choice(found), ""))
         return f"in {path}"
+
+    def _insert(self) -> str:
+        """A statement at the start of some method, or a member at the start of some class."""
+        path = self._any()
+        text = self._texts[path]
+        if self._random.random() < 0.7:
+            places, what = BODY.finditer(text), f"        {self._random.choice(STATEMENTS)}\n"
+        else:
+            places, what = CLASS.finditer(text), f"    {self._random.choice(MEMBERS)}\n\n"
+        ends = [m.end() if m.re is BODY else text.index("\n", m.start()) + 1 for m in places]
+        if ends:
+            end = self._random.choice(ends)
+            self._write(path, text[:end] + what + text[end:])
+        return f"{what.strip()} in {path}"
 
     def _comment(self) -> str:
         path = self._any()

@@ -71,6 +71,7 @@ def flashinfer(
             "plan": method("BatchMLAPagedAttentionWrapper.plan", _paged_plan),
             "run": method("BatchMLAPagedAttentionWrapper.run", _paged_run),
             "tile_fault": tile_fault,
+            "calls": calls,
         },
     )
     ragged = type(
@@ -127,10 +128,11 @@ def tokenspeed(release: str = "2.0.4") -> tuple[Any, Calls]:
 
 def _paged_init(self: Any, float_workspace_buffer: torch.Tensor, **options: Any) -> None:
     assert options["backend"] in ("fa2", "fa3"), "auto changes between releases"
-    self.graph = options.get("use_cuda_graph", False)
-    self.buffers = {
-        name: options.get(name) for name in ("qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr")
-    }
+    self._float_workspace_buffer = float_workspace_buffer
+    self._int_workspace_buffer = torch.empty(0, dtype=torch.uint8)
+    self._pin_memory_int_workspace_buffer = torch.empty(0, dtype=torch.uint8)
+    self._use_cuda_graph = options.get("use_cuda_graph", False)
+    self._kv_indices_buf = options.get("kv_indices")
 
 
 def _paged_plan(self: Any, metadata: Any = None, **options: Any) -> None:
@@ -138,15 +140,62 @@ def _paged_plan(self: Any, metadata: Any = None, **options: Any) -> None:
         options.update(vars(metadata))
         assert options["query_layout"] == options["kv_cache_layout"] == "split"
     assert options["kv_data_type"] in (torch.float16, torch.bfloat16, FP8)
-    for name in self.buffers:
-        given = options.pop(name)
-        assert given.dtype == torch.int32, name
-        if self.graph:
-            self.buffers[name][: len(given)].copy_(given)
-        else:
-            self.buffers[name] = given.clone()
+    given = {
+        name: options.pop(name) for name in ("qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr")
+    }
+    assert {tensor.dtype for tensor in given.values()} == {torch.int32}
+    indices = given.pop("kv_indices")
+    if self._use_cuda_graph:
+        self._kv_indices_buf[: len(indices)].copy_(indices)
+    else:
+        self._kv_indices_buf = indices.clone()
+
+    def scheduled_alone(*arguments: Any) -> _Schedule:
+        self.calls.made.append(("_cached_module.plan", {"arguments": arguments}))
+        return _schedule(*arguments)
+
+    self._cached_module = SimpleNamespace(plan=scheduled_alone)
+    self._plan_info = _schedule(
+        self._float_workspace_buffer,
+        self._int_workspace_buffer,
+        self._pin_memory_int_workspace_buffer,
+        given["qo_indptr"],
+        given["kv_indptr"],
+        given["kv_len_arr"],
+        options["num_heads"],
+        options["head_dim_ckv"],
+        options["causal"],
+    )
     self.planned = options
     self.canonical = metadata is not None
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """What a run reads beside the indices."""
+
+    qo_indptr: list[int]
+    kv_indptr: list[int]
+    kv_len: list[int]
+    num_heads: int
+    causal: bool
+
+
+def _schedule(
+    float_workspace: torch.Tensor,
+    int_workspace: torch.Tensor,
+    pinned: torch.Tensor,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_len: torch.Tensor,
+    num_heads: int,
+    head_dim_o: int,
+    causal: bool,
+) -> _Schedule:
+    """``BatchMLAPagedAttentionPlan`` (``csrc/batch_mla_plan.cu``), which reads host int32."""
+    for tensor in (qo_indptr, kv_indptr, kv_len):
+        assert (tensor.dtype, tensor.device.type) == (torch.int32, "cpu")
+    return _Schedule(qo_indptr.tolist(), kv_indptr.tolist(), kv_len.tolist(), num_heads, causal)
 
 
 def _paged_run(
@@ -177,13 +226,15 @@ def _paged_run(
     fp8 = ckv_cache.dtype == FP8
     assert (ckv_scale is not None) == (kpe_scale is not None) == fp8, "scales are for fp8 only"
     heads = q_nope.shape[1]
-    assert heads == planned["num_heads"]
-    qo, kv = self.buffers["qo_indptr"].tolist(), self.buffers["kv_indptr"].tolist()
+    schedule = self._plan_info
+    assert heads == planned["num_heads"] == schedule.num_heads
+    assert planned["causal"] == schedule.causal
+    qo, kv = schedule.qo_indptr, schedule.kv_indptr
     assert q_nope.shape[0] == qo[-1]
     result = torch.empty(q_nope.shape, dtype=torch.float32)
     sums = torch.empty(q_nope.shape[:2], dtype=torch.float32)
-    for request, length in enumerate(self.buffers["kv_len_arr"].tolist()):
-        pages = self.buffers["kv_indices"][kv[request] : kv[request + 1]].long()
+    for request, length in enumerate(schedule.kv_len):
+        pages = self._kv_indices_buf[kv[request] : kv[request + 1]].long()
         latent = ckv_cache[pages].flatten(0, 1)[:length].float() * (ckv_scale or 1.0)
         rope = kpe_cache[pages].flatten(0, 1)[:length].float() * (kpe_scale or 1.0)
         rows = slice(qo[request], qo[request + 1])

@@ -160,7 +160,7 @@ MUTATIONS = (
         (
             (
                 "mla_runtime/kernels/flashinfer_paged.py",
-                "ckv_scale=kv_scale, kpe_scale=kv_scale",
+                "ckv_scale=scale, kpe_scale=scale",
                 "ckv_scale=1.0, kpe_scale=1.0",
             ),
         ),

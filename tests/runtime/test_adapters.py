@@ -22,6 +22,7 @@ from mla_runtime.kernels.flashinfer_blocks import FlashInferBlockKernels
 from mla_runtime.kernels.flashinfer_library import check_version
 from mla_runtime.kernels.flashinfer_paged import kernel_heads, paged_backend
 from mla_runtime.kernels.flashinfer_planned import FlashInferPlannedKernels, ragged_backend
+from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan
 from mla_runtime.kernels.softmax import merge_state
 from mla_runtime.kernels.tokenspeed_blocks import TokenspeedBlockKernels
 from tests.runtime import fake_library
@@ -223,8 +224,6 @@ def test_decode_lse_is_natural_and_empty_rows_are_neutral(release: str, name: st
 
 @pytest.mark.parametrize("release", FLASHINFER)
 def test_paged_lse_is_natural_where_it_is_planned(release: str) -> None:
-    from mla_runtime.kernels.protocol import PagedPlan
-
     kernels, _ = planned(release)
     paged = kernels.paged_mla(CPU)
     ckv, kpe = torch.randn(8, 4, 128).bfloat16(), torch.randn(8, 4, 64).bfloat16()
@@ -379,5 +378,77 @@ def test_planning_reads_host_mirrors_only() -> None:
     backend = FlashInferMLAAttnBackend(world.runner, kernels=kernels)
     one_pass.plan(backend)
     given = calls.of("BatchMLAPagedAttentionWrapper.plan")[0]
-    assert given["kv_indptr"].tolist() == [0, 6, 47]
+    assert given["kv_indptr"].tolist() == [0, 1, 3]
     assert given["kv_indptr"].data_ptr() != backend.kv_indptr.data_ptr()
+
+
+@pytest.mark.parametrize("release", FLASHINFER)
+def test_other_lengths_are_scheduled_on_the_host_alone_where_the_release_lets_them(
+    release: str,
+) -> None:
+    world = World(config=LATENT_512, dtype=torch.bfloat16)
+    kernels, calls = planned(release)
+    backend = FlashInferMLAAttnBackend(world.runner, kernels=kernels)
+    for lengths in ([5, 31, 100], [6, 32, 101], [9, 1, 2, 0]):
+        world.forget()
+        one_pass = world.pass_of(ForwardMode.DECODE, lengths, [1] * len(lengths))
+        assert one_pass.error(one_pass.run(backend)) <= 1e-2
+    plans = len(calls.of("BatchMLAPagedAttentionWrapper.plan"))
+    alone = len(calls.of("_cached_module.plan"))
+    assert (plans, alone) == ((1, 2) if release.startswith("0.6.") else (3, 0))
+
+
+def test_another_shape_is_planned_in_full() -> None:
+    """Twelve heads stay twelve for one query token per request, and are padded for several."""
+    world = World(config=TWELVE, dtype=torch.bfloat16)
+    kernels, calls = planned()
+    backend = FlashInferMLAAttnBackend(world.runner, kernels=kernels)
+    launched = []
+    for q_lens in ([1, 1], [3, 2], [2, 3]):
+        world.forget()
+        one_pass = world.pass_of(ForwardMode.DRAFT_EXTEND_V2, [5, 31], q_lens)
+        assert one_pass.error(one_pass.run(backend)) <= 1e-2
+        launched.append(len(calls.of("BatchMLAPagedAttentionWrapper.plan")))
+    assert launched == [1, 2, 2]
+
+
+def test_a_release_without_the_private_scheduler_is_planned_in_full() -> None:
+    world = World(config=LATENT_512, dtype=torch.bfloat16)
+    kernels, calls = planned()
+    backend = FlashInferMLAAttnBackend(world.runner, kernels=kernels)
+    for lengths in ([5, 31], [6, 32]):
+        world.forget()
+        one_pass = world.pass_of(ForwardMode.DECODE, lengths, [1, 1])
+        assert one_pass.error(one_pass.run(backend)) <= 1e-2
+        del backend.decode_wrapper._wrapper._cached_module  # type: ignore[attr-defined]
+    assert len(calls.of("BatchMLAPagedAttentionWrapper.plan")) == 2
+
+
+def test_a_replay_whose_indices_lie_elsewhere_is_copied_into_the_graphs_buffer() -> None:
+    kernels, calls = planned()
+    buffers = GraphBuffers(
+        torch.arange(3, dtype=torch.int32),
+        torch.zeros(3, dtype=torch.int32),
+        torch.zeros(9, dtype=torch.int32),
+        torch.ones(2, dtype=torch.int32),
+    )
+    kernel = kernels.paged_mla(CPU, buffers)
+    for indices in ([3, 1, 4, 5], [5, 4, 1, 3]):
+        kernel.plan(
+            PagedPlan(
+                qo_indptr=torch.tensor([0, 1, 2], dtype=torch.int32),
+                kv_indptr=torch.tensor([0, 1, 4], dtype=torch.int32),
+                kv_indices=torch.tensor(indices, dtype=torch.int32),
+                kv_len=torch.tensor([1, 3]),
+                num_heads=16,
+                head_dim_ckv=512,
+                head_dim_kpe=64,
+                page_size=1,
+                causal=False,
+                sm_scale=0.1,
+                q_dtype=torch.bfloat16,
+                kv_dtype=torch.bfloat16,
+            )
+        )
+        assert buffers.kv_indices.tolist() == [*indices, 0, 0, 0, 0, 0]
+    assert len(calls.of("_cached_module.plan")) == 1

@@ -290,6 +290,39 @@ def test_paged_lse(causal: bool, heads: int) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
+def test_a_schedule_alone_gives_what_a_whole_plan_gives(causal: bool) -> None:
+    """Bit for bit, over lengths that need other splits; many plans before the device is done."""
+    kernels = FlashInferMLAAttnBackend(World(model(16), device=DEVICE).runner).kernels
+    device = torch.device(DEVICE)
+    queries = 4 if causal else 1
+    rows = torch.randn(40_000, 1, 576, device=DEVICE).bfloat16()
+    again = kernels.paged_mla(device)
+    results = []
+    for lengths in ([900, 4, 77], [5, 20_000, 300], [64, 64, 64], [12_000, 1 + queries, 9]):
+        batch, counts = len(lengths), torch.tensor(lengths)
+        indptr = torch.zeros(batch + 1, dtype=torch.int32)
+        indptr[1:] = counts.cumsum(0)
+        indices = torch.randperm(40_000)[: sum(lengths)].to(DEVICE, torch.int32)
+        qo = torch.arange(batch + 1, dtype=torch.int32) * queries
+        q = torch.randn(batch * queries, 16, 576, device=DEVICE).bfloat16()
+        plan = PagedPlan(
+            qo.to(DEVICE), indptr.to(DEVICE), indices, counts.to(DEVICE), 16, 512, 64, 1, causal,
+            0.07, torch.bfloat16, torch.bfloat16, True, qo, indptr, counts,
+        )  # fmt: skip
+        once = kernels.paged_mla(device)
+        outs = []
+        for planner in (once, again):
+            planner.plan(plan)
+            outs.append(planner.run(q[..., :512], q[..., 512:], rows[..., :512], rows[..., 512:]))
+        results.append(outs)
+    for whole, alone in results:
+        for a, b in zip(whole, alone, strict=True):
+            assert a is not None
+            assert b is not None
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("causal", [False, True])
 def test_ragged_lse_and_rows_without_a_key(causal: bool) -> None:
     generator = torch.Generator().manual_seed(1)
     q, k, v = (

@@ -201,10 +201,12 @@ def test_supplied_kv_indices_are_the_ones_that_graphs_read() -> None:
     backend = TorchMLABackend(world.runner)
     given = torch.zeros(4 * 256, dtype=torch.int32)
     backend.init_cuda_graph_state(4, 4, given)
-    batch = world.batch(ForwardMode.DECODE, [0], [6], [1], [0])
-    world.req_to_token.req_to_token[0, :7] = torch.arange(40, 47)
+    batch = world.batch(ForwardMode.DECODE, [0], [38], [1], [0])
+    world.req_to_token.req_to_token[0, :64] = torch.cat(
+        [torch.arange(96, 128), torch.arange(32, 64)]
+    )
     backend.init_forward_metadata_out_graph(batch, in_capture=True)
-    assert given[:8].tolist() == [40, 41, 42, 43, 44, 45, 46, 0]
+    assert given[:4].tolist() == [3, 1, 0, 0]
 
 
 @pytest.mark.parametrize("name", BACKENDS)

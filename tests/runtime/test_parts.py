@@ -15,7 +15,7 @@ from mla_runtime import AttentionForm, ForwardBatch, ForwardMode, LatentHeads, c
 from mla_runtime.attention_form import planned_form
 from mla_runtime.chunked_prefix import plan_prefix_chunks
 from mla_runtime.create import choose_backend, kernels_of
-from mla_runtime.indices import block_table, gather_slots
+from mla_runtime.indices import block_table, gather_pages, gather_slots
 from mla_runtime.kernels.flashinfer_blocks import counter_bytes
 from mla_runtime.kernels.lse import canonical_lse, clear_empty_requests
 from mla_runtime.kernels.protocol import PagedPlan, RaggedPlan
@@ -75,6 +75,31 @@ def test_gathered_slots_are_those_of_each_request_in_order(lens: list[int], star
     assert filled.tolist() == expected
     assert not expected or filled.data_ptr() == out.data_ptr()
     assert bool((out[len(expected) :] == -5).all())
+
+
+@given(
+    lens=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    stride=st.sampled_from([1, 2, 8]),
+    rank=st.integers(0, 7),
+)
+def test_gathered_pages_and_rows_of_a_shard(lens: list[int], stride: int, rank: int) -> None:
+    table = torch.randperm(8 * 64).to(torch.int32).view(8, 64)
+    first = rank % stride
+    expected = [
+        [table[7 - i, p].item() // stride for p in range(first, n, stride)]
+        for i, n in enumerate(lens)
+    ]
+    indptr, out = torch.zeros(9, dtype=torch.int32), torch.full((400,), -5, dtype=torch.int32)
+    total = sum(map(len, expected))
+    requests = torch.tensor([7 - i for i in range(len(lens))])
+    filled = gather_pages(
+        table, requests, torch.tensor(lens), total, stride, first, indptr[: len(lens) + 1], out
+    )
+    assert filled.tolist() == [index for request in expected for index in request]
+    assert indptr[: len(lens) + 1].tolist() == [
+        sum(map(len, expected[:i])) for i in range(len(lens) + 1)
+    ]
+    assert bool((out[total:] == -5).all())
 
 
 def test_slots_that_do_not_fit_their_buffer() -> None:

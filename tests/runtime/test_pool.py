@@ -50,6 +50,45 @@ def test_an_fp8_pool_saturates_instead_of_storing_nan() -> None:
     assert torch.equal(pool.get_key_buffer(0)[5].float(), torch.full((1, 12), -448.0))
 
 
+def test_a_scale_per_token_makes_the_largest_value_of_its_row_the_largest_of_fp8() -> None:
+    pool = MlaKvPool(32, 4, 8, 4, 1, FP8, scale_per_token=True)
+    rows, loc = torch.randn(5, 1, 12) * 10.0 ** torch.arange(-2, 3)[:, None, None], [9, 4, 31, 5, 6]
+    rows[1] = 0.0
+    pool.set_mla_kv_buffer(LAYER, torch.tensor(loc), rows[..., :8], rows[..., 8:])
+    scales = pool.kv_scale(0)
+    assert isinstance(scales, torch.Tensor)
+    largest = rows.abs().amax(dim=(1, 2))
+    expected = torch.ones(36)
+    expected[loc] = torch.where(largest > 0, largest / 448.0, 1.0)
+    assert torch.equal(scales, expected)
+    stored = pool.get_key_buffer(0)[loc].float()
+    assert torch.equal(stored, (rows / expected[loc][:, None, None]).to(FP8).float())
+    assert stored.abs().amax(dim=(1, 2)).tolist() == [448.0, 0.0, 448.0, 448.0, 448.0]
+    latent, rope = pool.get_mla_kv_buffer(LAYER, torch.tensor(loc), torch.float32)
+    read = torch.cat([latent, rope], dim=-1)
+    assert torch.equal(read, stored * expected[loc][:, None, None])
+    assert bool(
+        ((read - rows).abs() <= rows.abs() / 16 + largest[:, None, None] / 448 / 2**9).all()
+    )
+
+
+def test_scales_per_token_come_from_rows_that_are_not_quantised_yet() -> None:
+    pool = MlaKvPool(32, 4, 8, 4, 1, FP8, scale_per_token=True)
+    rows = torch.randn(1, 1, 12).to(FP8)
+    with pytest.raises(
+        ValueError, match=r"rows of torch\.float8_e4m3fn for a pool with scales per"
+    ):
+        pool.set_kv_buffer(LAYER, torch.tensor([5]), rows, rows)
+
+
+@pytest.mark.parametrize(("dtype", "scales"), [(torch.bfloat16, None), (FP8, [1.0])])
+def test_scales_per_token_are_for_fp8_alone_and_instead_of_those_per_layer(
+    dtype: torch.dtype, scales: list[float] | None
+) -> None:
+    with pytest.raises(ValueError, match="scale_per_token is for an fp8 pool without kv_scales"):
+        MlaKvPool(32, 4, 8, 4, 1, dtype, kv_scales=scales, scale_per_token=True)
+
+
 def test_an_fp8_pool_takes_rows_that_are_quantised_already() -> None:
     pool = pool_of(FP8, [0.5])
     rows = torch.randn(1, 1, 12).to(FP8)

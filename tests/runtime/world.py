@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -50,7 +50,8 @@ class World:
     pages: int = 64
     requests: int = 12
     seed: int = 0
-    kv_scale: float = 0.03
+    kv_scale: float | None = 0.03
+    """Of an fp8 cache; None for one per token."""
     settings: EngineSettings = field(default_factory=EngineSettings)
     layer_id: int = 1
     device: str = "cpu"
@@ -63,7 +64,13 @@ class World:
         self.generator = torch.Generator().manual_seed(self.seed)
         order = list(range(1, self.pages + 1))
         random.Random(self.seed).shuffle(order)
-        fp8 = self.kv_dtype == FP8
+        scales: dict[str, Any] = {}
+        if self.kv_dtype == FP8:
+            scales = (
+                {"scale_per_token": True}
+                if self.kv_scale is None
+                else {"kv_scales": [1.0, self.kv_scale]}
+            )
         shard = KvShard.of(self.group)
         make = MlaKvPool if self.group is None else partial(ShardedMlaKvPool, self.group)
         self.pool = make(
@@ -74,7 +81,7 @@ class World:
             layer_num=2,
             dtype=self.kv_dtype or self.dtype,
             device=self.device,
-            kv_scales=[1.0, self.kv_scale] if fp8 else None,
+            **scales,
         )
         self.req_to_token = ReqToTokenPool(self.requests, self.config.context_len, self.device)
         self.allocator = SlotAllocator(self.pool.size, self.pool.page_size, order)
@@ -221,7 +228,8 @@ class World:
             )
             return latent[:, 0].cpu(), k_pe[:, 0].cpu()
         rows = self.pool.get_key_buffer(self.layer_id).cpu()[slots, 0].double()
-        rows = rows * self.pool.kv_scale(self.layer_id)
+        scale = self.pool.kv_scale(self.layer_id)
+        rows = rows * (scale if isinstance(scale, float) else scale.cpu()[slots, None])
         rank = self.config.kv_lora_rank
         return rows[:, :rank], rows[:, rank:]
 
