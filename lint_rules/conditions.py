@@ -36,6 +36,7 @@ __all__ = [
     "formula",
     "implies",
     "negation",
+    "relevant",
     "satisfiable",
     "show",
     "substitute",
@@ -403,6 +404,26 @@ def _between(a: Compare, b: Compare) -> list[Expr]:
 def implies(premises: Sequence[Expr], conclusion: Expr) -> bool:
     """Whether ``premises`` force ``conclusion``; False where there are too many atoms to tell."""
     return not satisfiable((*premises, negation(conclusion)))
+
+
+def relevant(premises: Iterable[Expr], about: Iterable[Expr]) -> list[Expr]:
+    """Those of ``premises`` that say something of the atoms of ``about``, one through another.
+
+    The time that a question takes doubles with each atom.
+    """
+    left = [(premise, _subjects(premise)) for premise in premises]
+    known = {subject for expr in about for subject in _subjects(expr)}
+    found: list[Expr] = []
+    while near := [item for item in left if not known.isdisjoint(item[1])]:
+        found += [premise for premise, _ in near]
+        known.update(*(subjects for _, subjects in near))
+        left = [item for item in left if item not in near]
+    return found
+
+
+def _subjects(expr: Expr) -> set[Expr]:
+    """The atoms of a formula, comparisons by what is compared."""
+    return {atom.left if isinstance(atom, Compare) else atom for atom in atoms(expr)}
 
 
 def show(expr: Expr) -> str:

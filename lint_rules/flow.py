@@ -21,6 +21,7 @@ from lint_rules.conditions import (
     formula,
     implies,
     negation,
+    relevant,
     substitute,
     undecided,
 )
@@ -354,7 +355,8 @@ class Flow:
             if attr in members:
                 continue
             condition = self.condition_of(attr)
-            if condition != TRUE and not implies(self.invariants, condition):
+            known = relevant(self.invariants, [condition])
+            if condition != TRUE and not implies(known, condition):
                 found[attr] = condition
         return found
 
@@ -458,12 +460,13 @@ class Flow:
 
     def guarded(self, reading: Reading, condition: Expr) -> bool:
         """Whether the guards on the way to a reading imply ``condition``, or may well do so."""
-        premises = self.premises(map(self.normal, reading.path))
+        premises = self.premises(map(self.normal, reading.path), condition)
         return undecided((*premises, condition)) or implies(premises, condition)
 
-    def premises(self, path: Iterable[Expr]) -> list[Expr]:
-        """``path`` with what construction lets it conclude about the attributes that it tests."""
-        found = [*self.invariants, *path]
+    def premises(self, path: Iterable[Expr], condition: Expr = TRUE) -> list[Expr]:
+        """``path`` with what construction says of the attributes in it, and of ``condition``."""
+        path = list(path)
+        found = [*relevant(self.invariants, (*path, condition)), *path]
         for part in list(found):
             for atom in atoms(part):
                 meaning = self._meanings.get(atom)

@@ -73,9 +73,8 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
             if inside is not None and _promised(m.owner, m, call)
         }
     elif failing and any(
-        not binding_errors(shape(m.function), call)
-        for k in strangers(judge.view, use)
-        if (m := k.method(name)) is not None and m.function is not None
+        member.function is not None and not binding_errors(shape(member.function), call)
+        for _, member in _implementing(strangers(judge.view, use), name)
     ):
         return
     if failing:

@@ -169,10 +169,10 @@ def _contradiction(flow: Flow, reading: Reading, condition: Expr) -> Expr | None
             continue
         rest = [*path[:index], *path[index + 1 :]]
         for disjunct in part.items:
-            premises = flow.premises([*rest, disjunct])
+            premises = flow.premises([*rest, disjunct], condition)
             if satisfiable(premises) and not satisfiable([*premises, condition]):
                 return disjunct
-    whole = flow.premises(path)
+    whole = flow.premises(path, condition)
     if path and satisfiable(whole) and not satisfiable([*whole, condition]):
         return conjunction(path)
     return None

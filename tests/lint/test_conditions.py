@@ -19,6 +19,7 @@ from lint_rules.conditions import (
     formula,
     implies,
     negation,
+    relevant,
     satisfiable,
     show,
     substitute,
@@ -344,3 +345,11 @@ def test_number_comparisons_never_prove_what_a_number_refutes(
         assert satisfiable(premises)
     if any(not holds(conclusion, x) for x in holding):
         assert not implies(premises, conclusion)
+
+
+def test_what_is_relevant_is_linked_by_atoms_or_by_what_is_compared() -> None:
+    a, b, c, d, n = (Name(x) for x in "abcdn")
+    premises = [disjunction((a, b)), disjunction((b, c)), d, Compare(n, ">", Const("1"))]
+    assert relevant(premises, [c]) == [premises[1], premises[0]]
+    assert relevant(premises, [negation(Compare(n, "==", Const("0")))]) == [premises[3]]
+    assert relevant(premises, [TRUE]) == []
