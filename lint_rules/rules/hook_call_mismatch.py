@@ -11,7 +11,7 @@ from lint_rules.gaps import arguments
 from lint_rules.judge import Judge
 from lint_rules.link import Klass, Member, is_abstract, kind_of, shape
 from lint_rules.rules.hook_signature_drift import declaration, promise_of
-from lint_rules.strangers import strangers
+from lint_rules.strangers import holders_of_steps
 from lint_rules.types import Scope
 from lint_rules.uses import Use
 from mla_guard.diagnostic import Diagnostic, Related
@@ -74,7 +74,7 @@ def _call_on_backend(judge: Judge, name: str, use: Use) -> Iterator[Diagnostic]:
         }
     elif failing and any(
         member.function is not None and not binding_errors(shape(member.function), call)
-        for _, member in _implementing(strangers(judge.view, use), name)
+        for _, member in _implementing(holders_of_steps(judge.view, use), name)
     ):
         return
     if failing:
