@@ -9,7 +9,7 @@ import torch
 from mla_runtime.kernels.capability import Capability, KernelUnavailableError
 from mla_runtime.kernels.checks import check_paged_plan, check_query_tokens, one_scale
 from mla_runtime.kernels.flashinfer_host_plan import PinnedScratch, schedule, schedules_alone
-from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan, host_or_copy
+from mla_runtime.kernels.protocol import GraphBuffers, PagedPlan
 
 if TYPE_CHECKING:
     from mla_runtime.kernels.flashinfer_library import FlashInferLibrary
@@ -70,9 +70,8 @@ class FlashInferPagedMla:
         self._tokens = 0
 
     def plan(self, plan: PagedPlan) -> None:
-        qo_indptr = host_or_copy(plan.qo_indptr, plan.qo_indptr_cpu)
-        kv_indptr = host_or_copy(plan.kv_indptr, plan.kv_indptr_cpu)
-        kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu).to(torch.int32)
+        qo_indptr, kv_indptr, kv_len = plan.on_host()
+        kv_len = kv_len.to(torch.int32)
         max_q = check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
         self._check_shape(plan)
         if self._wrapper is None:

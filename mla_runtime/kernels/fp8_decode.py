@@ -95,12 +95,7 @@ class Fp8DecodeMla:
         """
         from mla_runtime.kernels.triton_shares import number_tiles
 
-        check_paged_plan(
-            plan,
-            host_or_copy(plan.qo_indptr, plan.qo_indptr_cpu),
-            host_or_copy(plan.kv_indptr, plan.kv_indptr_cpu),
-            host_or_copy(plan.kv_len, plan.kv_len_cpu),
-        )
+        check_paged_plan(plan, *plan.on_host())
         batch = plan.kv_len.shape[0]
         self._buffers = buffers = self._buffers_for(plan, self._buffers)
         number_tiles[(1,)](

@@ -70,6 +70,14 @@ class PagedPlan:
     kv_indptr_cpu: torch.Tensor | None = None
     kv_len_cpu: torch.Tensor | None = None
 
+    def on_host(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """``qo_indptr``, ``kv_indptr`` and ``kv_len``: the mirrors, else copies, which wait."""
+        return (
+            host_or_copy(self.qo_indptr, self.qo_indptr_cpu),
+            host_or_copy(self.kv_indptr, self.kv_indptr_cpu),
+            host_or_copy(self.kv_len, self.kv_len_cpu),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RaggedPlan:

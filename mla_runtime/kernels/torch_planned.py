@@ -35,9 +35,7 @@ class TorchPagedMla:
         self._plan: PagedPlan | None = None
 
     def plan(self, plan: PagedPlan) -> None:
-        qo_indptr = host_or_copy(plan.qo_indptr, plan.qo_indptr_cpu)
-        kv_indptr = host_or_copy(plan.kv_indptr, plan.kv_indptr_cpu)
-        kv_len = host_or_copy(plan.kv_len, plan.kv_len_cpu)
+        qo_indptr, kv_indptr, kv_len = plan.on_host()
         check_paged_plan(plan, qo_indptr, kv_indptr, kv_len)
         pages = int(kv_indptr[-1])
         if self.graph_buffers is None:
